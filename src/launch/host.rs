@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::settings::HostFacts;
 use crate::config::Invocation;
+use crate::logic::network::node_addresses::parse_node_ips;
 use crate::logic::node::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
-use crate::logic::node::node_status::parse_node_ips;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cpu_list::CpuList;
 use crate::platform::cgroup;

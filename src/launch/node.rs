@@ -7,9 +7,10 @@ use crate::actors::settings::NodeSettings;
 use crate::config::version::KUBERNETES_VERSION;
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::network::node_addresses::AddressSettings;
 use crate::logic::node::node_object::{NodeIdentity, go_architecture};
 use crate::logic::node::node_status::{
-    AddressSettings, CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold, USER_NAMESPACES_HOST_NETWORK,
+    CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold, USER_NAMESPACES_HOST_NETWORK,
 };
 use crate::logic::resources::cpu_list::CpuList;
 use crate::logic::resources::{CPU, ResourceList};

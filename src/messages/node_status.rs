@@ -8,9 +8,10 @@ use ractor::RpcReplyPort;
 
 use super::{Ended, Panicked, describe};
 use crate::cri::CriError;
+use crate::logic::network::node_addresses::AddressFacts;
 use crate::logic::node::node_startup::StartupDurations;
 pub use crate::logic::node::node_status::NodeNews;
-use crate::logic::node::node_status::{AddressFacts, HostFacts, RuntimeAnswers};
+use crate::logic::node::node_status::{HostFacts, RuntimeAnswers};
 use crate::platform::cluster::kube_api::ApiError;
 
 /// What was found out for one status.

@@ -13,7 +13,7 @@ use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_lifecycle::{Demand, JobEnd};
 use crate::logic::pods::pod_resize::{PendingResize, PodResources};
-use crate::logic::probes::probe_schedule::ProbeKind;
+use crate::logic::probes::probe_kind::ProbeKind;
 
 /// See the module.
 ///

@@ -12,7 +12,8 @@ use super::{Ended, Panicked, describe};
 use crate::actors::kit::address::Address;
 use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::probes::probe_schedule::{self, ProbeKind};
+use crate::logic::probes::probe_kind::ProbeKind;
+use crate::logic::probes::probe_schedule;
 use crate::platform::network::network_probe::ProbeOutcome;
 
 /// One prober: a container's probe of one kind.

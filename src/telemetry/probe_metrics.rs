@@ -56,7 +56,8 @@ fn add_families(all: Vec<(ProbeKey, ProbeCounts)>, families: &mut Vec<MetricFami
 mod tests {
     use super::*;
     use crate::logic::model::ids::{FullName, PodUid};
-    use crate::logic::probes::probe_schedule::{ProbeKind, ProbeOutcome};
+    use crate::logic::probes::probe_kind::ProbeKind;
+    use crate::logic::probes::probe_schedule::ProbeOutcome;
 
     /// PRB-25, OBS-18: a round that could not be made is none, and only those that went well have a length.
     #[test]

@@ -13,6 +13,7 @@ use super::credential_tokens::{AccountToken, TokenAttributes};
 use super::image_credentials::{Credential, Keyring, matches};
 use crate::logic::formats::go_text::duration_nanos;
 use crate::logic::formats::yaml::{Duplicates, to_json};
+use crate::logic::images::strict_json::{known_fields, texts};
 
 /// Versions of the protocol.
 const API_VERSIONS: [&str; 3] = [
@@ -135,23 +136,6 @@ fn parse_provider(value: &Value) -> Result<Provider, String> {
         env: variables.iter().map(variable).collect::<Option<_>>().ok_or("providers.env: a variable has no name")?,
         tokens: tokens.map(TokenAttributes::parse).transpose()?,
     })
-}
-
-pub(super) fn known_fields(value: &Value, known: &[&str]) -> Result<(), String> {
-    let object = value.as_object().ok_or("it is not an object")?;
-    match object.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(unknown) => Err(format!("strict decoding error: unknown field {unknown:?}")),
-        None => Ok(()),
-    }
-}
-
-pub(super) fn texts(value: &Value, field: &str) -> Result<Vec<String>, String> {
-    let list = match value.get(field) {
-        None | Some(Value::Null) => return Ok(vec![]),
-        Some(list) => list.as_array().ok_or_else(|| format!("providers.{field}: is not a list"))?,
-    };
-    let text = |one: &Value| one.as_str().map(str::to_owned);
-    list.iter().map(text).collect::<Option<_>>().ok_or_else(|| format!("providers.{field}: holds what is no text"))
 }
 
 /// Checks all programs of a node; `tokens` is the gate `KubeletServiceAccountTokenForCredentialProviders`.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::Value;
 
-use super::credential_plugins::{known_fields, texts};
 use crate::logic::formats::dns_label::qualified_name_problems;
+use crate::logic::images::strict_json::{known_fields, texts};
 use crate::logic::volumes::token::TokenLife;
 
 /// The version of the protocol that knows tokens.

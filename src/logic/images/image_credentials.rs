@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::image_records::RecordedAccount;
 use crate::logic::formats::go_text::json_string;
 use crate::logic::formats::host_pattern::is_for_part;
+use crate::logic::images::image_records::SecretSource;
 
 /// Of credentials of the default registry, as they are commonly written.
 const DEFAULT_REGISTRY: &str = "index.docker.io";
@@ -35,17 +36,6 @@ pub struct Credential {
     pub source: Option<SecretSource>,
     /// The service account that a program gave it for.
     pub account: Option<RecordedAccount>,
-}
-
-/// A Secret of the API.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SecretSource {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
 }
 
 impl std::fmt::Debug for Credential {

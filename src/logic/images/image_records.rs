@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::image_credentials::SecretSource;
 use super::image_name::{ImageName, with_default_tag};
 use crate::logic::model::time::Moment;
 
@@ -364,3 +363,14 @@ pub fn without_tag(image: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+
+/// A Secret of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SecretSource {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}

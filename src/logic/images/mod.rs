@@ -11,6 +11,7 @@ pub mod image_policy;
 pub mod image_records;
 pub mod pull_progress;
 pub mod pull_queue;
+pub mod strict_json;
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements, Volume};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::model::quantity::Quantity;
-use crate::logic::node::node_status::EPHEMERAL_STORAGE;
+use crate::logic::resources::EPHEMERAL_STORAGE;
 use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY};
 
 /// A field that the agent would not act on.

@@ -7,6 +7,8 @@ pub mod backoff;
 pub mod histogram;
 pub mod ids;
 pub mod log_level;
+pub mod node_terms;
+pub mod pod_phase;
 pub mod quantity;
 pub mod restart_budget;
 pub mod restart_policy;

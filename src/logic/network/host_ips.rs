@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
-use crate::logic::node::node_status::{AddressFacts, AddressSettings, set_addresses};
+use crate::logic::network::node_addresses::{self, AddressFacts, AddressSettings};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl HostIps {
     /// Those of a host whose Node is not known: what the agent itself would say in it.
     pub fn own(settings: &AddressSettings, facts: &AddressFacts) -> Self {
         let mut node = Node::default();
-        match set_addresses(&mut node, settings, facts) {
+        match node_addresses::set(&mut node, settings, facts) {
             Ok(()) => Self::of(&node),
             Err(problem) => Self(Err(format!("{}: {problem}", unknown(&[])).into())),
         }

@@ -9,3 +9,4 @@ pub mod hostname;
 pub mod hosts_file;
 pub mod http_proxy;
 pub mod network_rules;
+pub mod node_addresses;

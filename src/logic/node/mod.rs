@@ -1,6 +1,6 @@
 //! Node: the Node object, its status and its lease, the node's certificates, and the kernel parameters that it needs.
 //!
-//! May import `formats`, `model`, `resources` and `events`.
+//! May import `formats`, `model`, `resources`, `network` and `events`.
 
 pub mod announced;
 pub mod certificate_plan;

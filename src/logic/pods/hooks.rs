@@ -166,7 +166,6 @@ mod tests {
     };
     use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-    use super::super::container_actions::ContainerKind;
     use super::*;
     use crate::logic::model::ids::{ContainerId, FullName};
     use crate::logic::model::runtime_pod::RuntimeContainer;

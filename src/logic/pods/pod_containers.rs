@@ -4,8 +4,6 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec};
 
-use super::container_actions::ContainerKind;
-
 /// An ephemeral container as an ordinary one: all it has but the container whose processes it joins.
 pub fn plain(ephemeral: &EphemeralContainer) -> Container {
     let EphemeralContainer {
@@ -97,6 +95,17 @@ pub fn target_name<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
     let mut ephemeral = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
     let found = ephemeral.find(|one| one.name == name)?;
     found.target_container_name.as_deref().filter(|target| !target.is_empty())
+}
+
+/// The list of the spec that a container comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub enum ContainerKind {
+    /// `spec.initContainers`.
+    Init,
+    /// `spec.containers`.
+    Regular,
+    /// `spec.ephemeralContainers`.
+    Ephemeral,
 }
 
 #[cfg(test)]

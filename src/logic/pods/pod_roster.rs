@@ -14,8 +14,8 @@ use super::pod_lifecycle::ORPHAN_GRACE;
 use super::pod_resize::{may_free, take_the_same};
 use crate::logic::manifest::identity::{CONFIG_HASH_ANNOTATION, CONFIG_SOURCE_ANNOTATION};
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::time::Stamp;
-use crate::logic::status::pod_status::is_terminal;
 
 /// What the annotation says of pods from the API server.
 const API_SOURCE: &str = "api";

@@ -3,6 +3,7 @@
 //! May import `formats` and `model`.
 
 pub mod exec_gate;
+pub mod probe_kind;
 pub mod probe_memory;
 pub mod probe_schedule;
 pub mod probe_target;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::probe_schedule::ProbeKind;
+use super::probe_kind::ProbeKind;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::runtime_pod::ProbeResults;
 use crate::logic::model::time::Moment;

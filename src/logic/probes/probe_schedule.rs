@@ -17,6 +17,7 @@ use super::probe_memory::{RUN_AGE_MAX, Remembered};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::time::Moment;
+use crate::logic::probes::probe_kind::ProbeKind;
 pub use seen::{Seen, Target, TargetState};
 use tally::{Tally, Timeouts};
 use ticks::Ticks;
@@ -31,49 +32,6 @@ pub const TIMEOUT_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Rounds after the first begin together with those of other probes, at multiples of this: waking costs a processor more
 /// than probing does. No period is a fraction of a second, so none drifts.
 pub const SLOT: Duration = Duration::from_millis(500);
-
-/// What a probe is for.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    strum::Display,
-    strum::IntoStaticStr,
-    serde::Serialize,
-    serde::Deserialize,
-)]
-pub enum ProbeKind {
-    /// Whether the container has come up; until it has, no other probe runs.
-    Startup,
-    /// Whether the container can serve.
-    Readiness,
-    /// Whether the container has to be restarted.
-    Liveness,
-}
-
-impl ProbeKind {
-    /// The container's probe of this kind.
-    pub fn of(self, container: &Container) -> Option<&Probe> {
-        match self {
-            Self::Startup => container.startup_probe.as_ref(),
-            Self::Readiness => container.readiness_probe.as_ref(),
-            Self::Liveness => container.liveness_probe.as_ref(),
-        }
-    }
-
-    /// What counts of a new container before its first result; a startup probe's is not known.
-    fn initial(self) -> Option<bool> {
-        match self {
-            Self::Startup => None,
-            Self::Readiness => Some(false),
-            Self::Liveness => Some(true),
-        }
-    }
-}
 
 /// The probes that a pod has: of its regular containers, then of its restartable init containers (KEP-753), of each in
 /// the order startup, readiness, liveness. Ordinary init containers and ephemeral ones are never probed.

@@ -188,6 +188,10 @@ fn amount(list: &ResourceList, name: &str) -> Quantity {
 }
 
 /// Builders of pods for the tests of this folder.
+
+/// The resource name of the space for pods' files, in bytes.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+
 #[cfg(test)]
 mod testing {
     use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};

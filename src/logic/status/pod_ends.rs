@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
-use super::pod_status::is_terminal;
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::time::Stamp;
 
 /// See the module.

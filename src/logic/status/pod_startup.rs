@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus, Volume};
 
-use super::pod_status::is_terminal;
 use super::status_sync::is_mirror;
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::time::Moment;
 
 /// The most pulls that are kept of a pod; it has no more images than containers and image volumes.

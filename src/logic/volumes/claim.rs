@@ -3,10 +3,11 @@
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod};
 
 use super::order::{ChangePolicy, HostPathKind, LocalOrder, Ownership, SetUp, VolumePlace, plugin};
-use super::plan::{check_host_path, goes_up, mounting_containers, nfs_set_up, readers};
+use super::plan::{check_host_path, goes_up, nfs_set_up, readers};
 use super::steps::VolumeStep;
 use crate::logic::model::ids::PodUid;
-use crate::logic::pods::pod_admission::matches_terms;
+use crate::logic::model::node_terms::matches_terms;
+use crate::logic::volumes::mounting::mounting_containers;
 
 /// The finalizer that keeps a claim while pods use it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";

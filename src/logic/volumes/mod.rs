@@ -11,6 +11,7 @@ pub mod certificate;
 pub mod claim;
 pub mod container_mounts;
 pub mod downward;
+pub mod mounting;
 pub mod nested;
 pub mod order;
 pub mod payload;

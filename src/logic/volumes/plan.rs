@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource, ImageVolumeSource,
-    NFSVolumeSource, Node, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource, SecurityContext,
-    Volume, VolumeDevice, VolumeMount,
+    NFSVolumeSource, Node, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource, Volume,
 };
 
 use super::downward::downward_payload;
+use super::mounting::mounting_containers;
 use super::nested::nested_mount_points;
 use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, SetUp, VolumePlace, plugin};
 use super::payload::{Payload, config_map_payload, secret_payload};
@@ -21,32 +21,6 @@ use crate::logic::model::time::Moment;
 use crate::logic::resources::{
     MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests, resource_list,
 };
-
-/// What a container of any kind mounts.
-#[derive(Clone, Copy, Debug)]
-pub struct Mounting<'a> {
-    /// `volumeMounts`.
-    pub mounts: &'a [VolumeMount],
-    /// `volumeDevices`.
-    pub devices: &'a [VolumeDevice],
-    security: Option<&'a SecurityContext>,
-}
-
-/// All containers of a pod: init, ordinary and ephemeral.
-pub fn mounting_containers(pod: &Pod) -> Vec<Mounting<'_>> {
-    let Some(spec) = &pod.spec else { return vec![] };
-    let plain = spec.init_containers.iter().flatten().chain(&spec.containers).map(|container| Mounting {
-        mounts: container.volume_mounts.as_deref().unwrap_or_default(),
-        devices: container.volume_devices.as_deref().unwrap_or_default(),
-        security: container.security_context.as_ref(),
-    });
-    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|container| Mounting {
-        mounts: container.volume_mounts.as_deref().unwrap_or_default(),
-        devices: container.volume_devices.as_deref().unwrap_or_default(),
-        security: container.security_context.as_ref(),
-    });
-    plain.chain(ephemeral).collect()
-}
 
 /// A volume's kind, with all that the pod says of it.
 #[derive(Clone, Debug, PartialEq)]

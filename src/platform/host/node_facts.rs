@@ -9,9 +9,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::blocking;
-use crate::logic::node::node_status::{AddressFacts, AddressSettings, HostFacts, Machine, Versions};
+use crate::logic::network::node_addresses::{AddressFacts, AddressSettings};
+use crate::logic::node::node_status::{HostFacts, Machine, Versions};
+use crate::platform::host::network_interfaces;
 use crate::platform::host::{Host, HostError};
-use crate::platform::network::network_interfaces;
 
 /// How long the node's name is looked up: a name server that is away must not hold up a heartbeat.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::ProbeResults;
+use crate::logic::probes::probe_kind::ProbeKind;
 use crate::logic::probes::probe_memory::{PodMemory, ProbeMemory, Remembered};
-use crate::logic::probes::probe_schedule::ProbeKind;
 use crate::platform::files::FileError;
 use crate::platform::host::blocking;
 

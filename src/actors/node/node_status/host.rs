@@ -13,7 +13,7 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
-use crate::logic::node::node_status::AddressFacts;
+use crate::logic::network::node_addresses::AddressFacts;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::node_status::{NodeFinding, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use super::jobs::JobSite;
 use crate::actors::sources::first_seen;
 use crate::logic::model::time::Moment;
-use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
 use crate::logic::pods::pod_lifecycle::JobEnd;
 use crate::platform::observer::Observation;

@@ -23,6 +23,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_containers::all_containers;
@@ -207,7 +208,7 @@ impl PodWorker {
     /// A phase that is final is never left: what still runs is stopped (upstream's sync ends so, too).
     fn end_if_over(&mut self, now: Now, context: &mut Context<PodWorkerMsg>) {
         let phase = self.published.status().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-        if self.lifecycle.stage() != Stage::Syncing || !pod_status::is_terminal(phase) {
+        if self.lifecycle.stage() != Stage::Syncing || !is_terminal(phase) {
             return;
         }
         let actions = self.lifecycle.step(Input::Over, now);

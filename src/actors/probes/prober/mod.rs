@@ -26,10 +26,10 @@ use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_roster::full_name;
 use crate::logic::probes::exec_gate::{ExecGate, GateLimits};
+use crate::logic::probes::probe_kind::ProbeKind;
 use crate::logic::probes::probe_memory::Remembered;
-use crate::logic::probes::probe_schedule::{
-    self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of,
-};
+use crate::logic::probes::probe_schedule;
+use crate::logic::probes::probe_schedule::{ProbeAction, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
 use crate::logic::probes::probe_target::{self, ProbeTarget};
 use crate::messages::Panicked;
 use crate::messages::event_recorder::EventRecorderMsg;

@@ -1,12 +1,17 @@
 //! The rules about containers and init containers: names, images, ports, and what each kind may not have.
 
+pub(super) mod environment;
+mod hooks;
+pub(super) mod mounts;
+mod probes;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort, ContainerResizePolicy};
 
 use super::field::{Errors, FieldPath, text};
-use super::volumes::Volumes;
-use super::{environment, hooks, mounts, names, probes, resources, security};
+use super::volumes::{Volumes, pull_policy};
+use super::{names, resources, security};
 
 /// What the rules about a container need to know of its pod.
 pub(super) struct PodFacts<'a> {
@@ -24,7 +29,6 @@ pub(super) struct PodFacts<'a> {
     pub host_users: bool,
 }
 
-const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 const POLICY_MISSING: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 
@@ -131,11 +135,6 @@ fn common(container: &Container, pod: &PodFacts, path: &FieldPath, errors: &mut 
     if let Some(context) = &container.security_context {
         security::of_container(context, pod.host_users, &path.child("securityContext"), errors);
     }
-}
-
-/// When an image is pulled, of a container or of a volume.
-pub(super) fn pull_policy(policy: &str, path: &FieldPath, errors: &mut Errors) {
-    errors.one_of(path, policy, &PULL_POLICIES);
 }
 
 fn hooks_and_probes(container: &Container, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {

@@ -7,18 +7,17 @@ use k8s_openapi::api::core::v1::Pod;
 
 mod app_armor;
 mod container;
-mod environment;
 mod field;
-mod hooks;
 mod metadata;
-mod mounts;
 mod names;
+mod paths;
 mod pod_spec;
-mod probes;
+mod references;
 mod resources;
 mod scheduling;
 mod seccomp;
 mod security;
+mod selectors;
 mod volumes;
 
 pub use field::{ErrorKind, FieldError};

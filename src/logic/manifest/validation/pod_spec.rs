@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::container::{self, PodFacts};
 use super::field::{Errors, FieldPath, text};
-use super::{metadata, names, resources, scheduling, security, volumes};
+use super::{names, resources, scheduling, security, selectors, volumes};
 
 /// What the C library of a container takes.
 const NAMESERVERS_MAX: usize = 3;
@@ -53,7 +53,7 @@ fn policies(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
     errors.one_of(&path.child("restartPolicy"), text(&spec.restart_policy), &restart);
     let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     errors.one_of(&path.child("dnsPolicy"), text(&spec.dns_policy), &dns);
-    metadata::labels(spec.node_selector.as_ref(), &path.child("nodeSelector"), errors);
+    selectors::labels(spec.node_selector.as_ref(), &path.child("nodeSelector"), errors);
     if let Some(context) = &spec.security_context {
         security::of_pod(context, spec, &path.child("securityContext"), errors);
     }

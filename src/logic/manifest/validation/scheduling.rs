@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::field::{Errors, FieldPath, text};
-use super::{metadata, names};
+use super::{names, selectors};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -124,7 +124,7 @@ fn pod_term(term: &PodAffinityTerm, path: &FieldPath, errors: &mut Errors) {
     for (field, selector) in [("labelSelector", &term.label_selector), ("namespaceSelector", &term.namespace_selector)]
     {
         if let Some(selector) = selector {
-            metadata::label_selector(selector, &path.child(field), errors);
+            selectors::label_selector(selector, &path.child(field), errors);
         }
     }
     for namespace in term.namespaces.iter().flatten() {
@@ -218,7 +218,7 @@ pub(super) fn topology_spread(constraints: &[TopologySpreadConstraint], path: &F
         let keys = constraint.match_label_keys.as_deref().unwrap_or_default();
         match_label_keys(keys, &[], constraint.label_selector.as_ref(), &path, errors);
         if let Some(selector) = &constraint.label_selector {
-            metadata::label_selector(selector, &path.child("labelSelector"), errors);
+            selectors::label_selector(selector, &path.child("labelSelector"), errors);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{PodSpec, SeccompProfile};
 
 use super::field::{Errors, FieldPath};
-use super::mounts;
+use super::paths;
 
 const POD_ANNOTATION: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const CONTAINER_ANNOTATION_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
@@ -20,7 +20,7 @@ pub(super) fn annotations(annotations: &Annotations, path: &FieldPath, errors: &
     for (key, profile) in of_pod.into_iter().chain(of_containers) {
         match profile.strip_prefix("localhost/") {
             _ if ["runtime/default", "docker/default", "unconfined"].contains(&profile.as_str()) => {}
-            Some(file) => mounts::descending(file, &path.child(key), errors),
+            Some(file) => paths::descending(file, &path.child(key), errors),
             None => errors.invalid(&path.child(key), profile.as_str(), "must be a valid seccomp profile"),
         }
     }

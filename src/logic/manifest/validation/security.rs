@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
-use super::{mounts, names};
+use super::{names, paths};
 
 /// User and group IDs end here.
 const ID_MAX: i64 = i32::MAX as i64;
@@ -89,7 +89,7 @@ fn seccomp(profile: Option<&SeccompProfile>, path: &FieldPath, errors: &mut Erro
     let path = path.child("localhostProfile");
     match (profile.type_ == "Localhost", &profile.localhost_profile) {
         (true, None) => errors.required(&path, "must be set when seccomp type is Localhost"),
-        (true, Some(file)) => mounts::descending(file, &path, errors),
+        (true, Some(file)) => paths::descending(file, &path, errors),
         (false, Some(_)) => {
             let whole = serde_json::to_value(profile).unwrap_or(Value::Null);
             errors.invalid(&path, whole, "can only be set when seccomp type is Localhost");

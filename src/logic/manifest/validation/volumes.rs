@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ISCSIVolumeSource, NFSVolumeSource};
 use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
-use super::{container, environment, mounts, names};
+use super::{names, paths, references};
 use crate::logic::model::quantity::Quantity;
 
 const MODE_RANGE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -133,7 +133,7 @@ fn only_source(volume: &Volume, path: &FieldPath, errors: &mut Errors) {
     } else if let Some(projected_source) = &volume.projected {
         projected(projected_source, path, errors);
     } else if let Some(image) = &volume.image {
-        container::pull_policy(text(&image.pull_policy), &path.child("pullPolicy"), errors);
+        pull_policy(text(&image.pull_policy), &path.child("pullPolicy"), errors);
     }
 }
 
@@ -147,7 +147,7 @@ fn host_path(source: &HostPathVolumeSource, path: &FieldPath, errors: &mut Error
     if source.path.is_empty() {
         return errors.required(&path.child("path"), "");
     }
-    mounts::no_backsteps(&source.path, &path.child("path"), errors);
+    paths::no_backsteps(&source.path, &path.child("path"), errors);
     let types = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     let kind = text(&source.type_);
     if !types.contains(&kind) {
@@ -195,7 +195,7 @@ fn key_to_path(item: &KeyToPath, path: &FieldPath, errors: &mut Errors) {
     if item.path.is_empty() {
         errors.required(&path.child("path"), "");
     }
-    mounts::not_reserved(&item.path, &path.child("path"), errors);
+    paths::not_reserved(&item.path, &path.child("path"), errors);
     mode(item.mode, &path.child("mode"), errors);
 }
 
@@ -203,18 +203,18 @@ fn downward_file(file: &DownwardAPIVolumeFile, path: &FieldPath, errors: &mut Er
     if file.path.is_empty() {
         errors.required(&path.child("path"), "");
     }
-    mounts::not_reserved(&file.path, &path.child("path"), errors);
+    paths::not_reserved(&file.path, &path.child("path"), errors);
     match (&file.field_ref, &file.resource_field_ref) {
         (Some(selector), other) => {
-            let allowed = &environment::FIELDS_OF_FILES;
-            environment::field_selector(selector, allowed, &path.child("fieldRef"), errors);
+            let allowed = &references::FIELDS_OF_FILES;
+            references::field_selector(selector, allowed, &path.child("fieldRef"), errors);
             if other.is_some() {
                 let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.invalid(path, "resource", detail);
             }
         }
         (None, Some(selector)) => {
-            environment::resource_selector(selector, true, &path.child("resourceFieldRef"), errors);
+            references::resource_selector(selector, true, &path.child("resourceFieldRef"), errors);
         }
         (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
@@ -239,4 +239,11 @@ fn projected(source: &ProjectedVolumeSource, path: &FieldPath, errors: &mut Erro
             errors.forbidden(&path_of_source, "may not specify more than 1 volume type per source");
         }
     }
+}
+
+const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+
+/// When an image is pulled, of a container or of a volume.
+pub(super) fn pull_policy(policy: &str, path: &FieldPath, errors: &mut Errors) {
+    errors.one_of(path, policy, &PULL_POLICIES);
 }

@@ -9,10 +9,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::node::node_object::{is_extended, same_amount};
+use crate::logic::resources::EPHEMERAL_STORAGE;
 use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, hugepage_capacity, resource_list};
 
-/// The resource name of the space for pods' files, in bytes.
-pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// The resource name of the number of pods.
 pub const PODS: &str = "pods";
 

@@ -3,7 +3,6 @@
 //! Pure; owned by `NodeStatus`, keeps nothing. The parts are set in upstream's order; one that cannot be set is told
 //! and leaves the others alone (upstream's setters, `pkg/kubelet/nodestatus`).
 
-mod addresses;
 mod capacity;
 mod compare;
 mod conditions;
@@ -15,8 +14,7 @@ mod told;
 
 use k8s_openapi::api::core::v1::Node;
 
-pub use addresses::{AddressFacts, AddressSettings, PROVIDED_IP_ANNOTATION, parse_node_ips, set as set_addresses};
-pub use capacity::{CapacitySettings, DeviceResources, EPHEMERAL_STORAGE, Machine, PODS, Threshold, allocatable};
+pub use capacity::{CapacitySettings, DeviceResources, Machine, PODS, Threshold, allocatable};
 pub use compare::has_changed;
 pub use conditions::{Pressure, READY, condition_status, is_ready};
 pub use contents::{DECLARED_FEATURES, HandlerFact, ImageFact, RuntimeFact, USER_NAMESPACES_HOST_NETWORK, Versions};
@@ -29,6 +27,7 @@ pub use told::{NodeNews, Told};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_health::RuntimeHealth;
 use crate::logic::model::time::Moment;
+use crate::logic::network::node_addresses::{self, AddressFacts, AddressSettings};
 
 /// What the configuration says about the status.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -112,7 +111,7 @@ pub fn set_status(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let name = node.metadata.name.clone().unwrap_or_default();
-    outcome.problems.extend(addresses::set(node, &settings.addresses, &host.addresses).err());
+    outcome.problems.extend(node_addresses::set(node, &settings.addresses, &host.addresses).err());
     let status = node.status.get_or_insert_default();
     match &host.machine {
         Ok(machine) => outcome.events.extend(contents::set_machine(status, machine, &name)),

@@ -4,10 +4,11 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::resize::{self, Resize};
-use super::{ContainerKind, KillContainer, KillReason, PlanInput, PodPlan, init_containers, kill_unknown, regular};
+use super::{KillContainer, KillReason, PlanInput, PodPlan, init_containers, kill_unknown, regular};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::restart_policy::{is_sidecar, restarts_after_kill, wants_start};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::pods::pod_containers::ContainerKind;
 
 /// How far initialisation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

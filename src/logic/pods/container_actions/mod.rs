@@ -20,6 +20,7 @@ use crate::logic::model::backoff::{CrashLoopWait, CrashLoops, Wait};
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{ContainerState, ProbeResults, RuntimeContainer, RuntimePod};
 use crate::logic::model::time::{Clocks, Steady};
+use crate::logic::pods::pod_containers::ContainerKind;
 use init::Initialisation;
 use resize::ResizeInput;
 pub use restart_all::ResetContainer;
@@ -47,17 +48,6 @@ pub struct PlanInput<'a> {
     pub resize: Option<ResizeInput<'a>>,
     /// Now.
     pub now: Clocks,
-}
-
-/// The list of the spec that a container comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub enum ContainerKind {
-    /// `spec.initContainers`.
-    Init,
-    /// `spec.containers`.
-    Regular,
-    /// `spec.ephemeralContainers`.
-    Ephemeral,
 }
 
 /// Why the whole pod is stopped.

@@ -3,9 +3,10 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::resize::{self, Resize};
-use super::{ContainerKind, KillContainer, KillReason, PlanInput, PodKill, PodPlan, kill_unknown};
+use super::{KillContainer, KillReason, PlanInput, PodKill, PodPlan, kill_unknown};
 use crate::logic::model::restart_policy::{restarts_after_kill, runs_to_success, wants_start};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_resize::ContainerUpdate;
 
 /// What one container needs.

@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{ContainerKind, KillContainer, KillReason, PlanInput};
+use super::{KillContainer, KillReason, PlanInput};
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::all_containers;
 use crate::logic::pods::pod_resize::{
     Amounts, ContainerResources, ContainerUpdate, PodResources, container_amounts, matches_runtime,

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
-use super::{ContainerKind, PlanInput, init_containers};
+use super::{PlanInput, init_containers};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::restart_policy::{is_sidecar, restarts_all, should_restart};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::pods::pod_containers::ContainerKind;
 
 /// An instance to be removed before all starts over.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

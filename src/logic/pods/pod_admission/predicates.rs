@@ -2,17 +2,13 @@
 //!
 //! Pure. Upstream's `AdmissionCheck` of the scheduler, in its order.
 
-use k8s_openapi::api::core::v1::{
-    Container, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration,
-};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
-use super::room::Room;
+use super::room::{PODS, Room, number};
+use crate::logic::model::node_terms::matches_terms;
 use crate::logic::model::quantity::Quantity;
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, pod_requests, resource_list};
-
-/// The resource name of the number of pods.
-pub(super) const PODS: &str = "pods";
 
 /// The predicate of the Node's labels.
 const NODE_AFFINITY: &str = "NodeAffinity";
@@ -85,11 +81,6 @@ pub(super) fn taken(pod: &Pod, name: &str, pod_level: bool) -> i64 {
     pod_requests(pod, pod_level, true).get(name).map_or(0, |quantity| number(name, quantity))
 }
 
-/// An amount as shortages count it: of CPU thousandths.
-pub(super) fn number(name: &str, quantity: &Quantity) -> i64 {
-    if name == CPU { quantity.milli_value() } else { quantity.value() }
-}
-
 /// Resource by resource: the number of pods, CPU, memory, storage, the others by name.
 fn shortages(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Failure> {
     let Some(status) = node.status.as_ref() else { return vec![] };
@@ -120,20 +111,6 @@ fn shortages(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Fail
     found
 }
 
-/// Address, protocol and number of the host's ports that a pod takes.
-pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = (&str, &str, i32)> {
-    let keeps = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
-    let spec = pod.spec.iter();
-    let sidecars = spec.clone().flat_map(move |spec| spec.init_containers.iter().flatten().filter(keeps));
-    let containers = spec.flat_map(|spec| &spec.containers).chain(sidecars);
-    containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
-        let number = port.host_port.filter(|number| *number > 0)?;
-        let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");
-        let protocol = port.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP");
-        Some((address, protocol, number))
-    })
-}
-
 fn matches_node(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return true };
     let label = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
@@ -141,38 +118,6 @@ fn matches_node(pod: &Pod, node: &Node) -> bool {
     let required = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = required.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
     selected && required.is_none_or(|it| matches_terms(it, node))
-}
-
-/// Whether the node has what one of the terms asks for.
-pub fn matches_terms(selector: &NodeSelector, node: &Node) -> bool {
-    selector.node_selector_terms.iter().any(|term| matches_term(term, node))
-}
-
-/// A term without any requirement matches nothing.
-fn matches_term(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let (labels, fields) = (term.match_expressions.as_deref(), term.match_fields.as_deref());
-    let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-    let field = |key: &str| (key == "metadata.name").then_some(node.metadata.name.as_deref()).flatten();
-    !(labels.is_empty() && fields.is_empty())
-        && labels.iter().all(|it| meets(it, label(&it.key)))
-        && fields.iter().all(|it| meets(it, field(&it.key)))
-}
-
-fn meets(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let is_in = value.is_some_and(|value| values.iter().any(|one| one == value));
-    let number = |text: &str| text.parse::<i64>().ok();
-    let compared = || Some((number(value?)?, number(values.first()?)?));
-    match requirement.operator.as_str() {
-        "In" => is_in,
-        "NotIn" => !is_in,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared().is_some_and(|(value, bound)| value > bound),
-        "Lt" => compared().is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
 }
 
 /// Of the taints only those count that would have the pod leave again.

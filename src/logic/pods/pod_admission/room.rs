@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::predicates::{PODS, host_ports, number};
 use crate::logic::model::ids::PodUid;
-use crate::logic::resources::pod_requests;
+use crate::logic::model::quantity::Quantity;
+use crate::logic::resources::{CPU, pod_requests};
 
 /// Protocol and number of a port of the host.
 type Port = (String, i32);
@@ -122,6 +122,28 @@ impl Room {
             taken.is_some_and(|taken| address == ANY || taken.contains_key(address) || taken.contains_key(ANY))
         })
     }
+}
+
+/// The resource name of the number of pods.
+pub(super) const PODS: &str = "pods";
+
+/// An amount as shortages count it: of CPU thousandths.
+pub(super) fn number(name: &str, quantity: &Quantity) -> i64 {
+    if name == CPU { quantity.milli_value() } else { quantity.value() }
+}
+
+/// Address, protocol and number of the host's ports that a pod takes.
+pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = (&str, &str, i32)> {
+    let keeps = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+    let spec = pod.spec.iter();
+    let sidecars = spec.clone().flat_map(move |spec| spec.init_containers.iter().flatten().filter(keeps));
+    let containers = spec.flat_map(|spec| &spec.containers).chain(sidecars);
+    containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
+        let number = port.host_port.filter(|number| *number > 0)?;
+        let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");
+        let protocol = port.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP");
+        Some((address, protocol, number))
+    })
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@ use crate::logic::model::runtime_pod::{
     ContainerProcess, ContainerState, RuntimeContainer, RuntimePod, RuntimeSandbox,
 };
 use crate::logic::model::time::{Moment, Steady};
-use crate::logic::pods::container_actions::{ContainerKind, KillContainer, PodPlan, StartContainer};
+use crate::logic::pods::container_actions::{KillContainer, PodPlan, StartContainer};
 use crate::logic::pods::hooks::probe_grace;
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
 use crate::logic::pods::wait::Awaited;
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use crate::logic::model::restart_policy::{is_sidecar, wants_start};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
-use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
 
 /// See the module.

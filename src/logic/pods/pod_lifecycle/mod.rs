@@ -38,7 +38,7 @@ use crate::logic::model::runtime_pod::{ProbeResults, RuntimePod};
 use crate::logic::model::time::{Stamp, Steady};
 use crate::logic::pods::pod_resize::{PodFigures, PodResources};
 use crate::logic::pods::wait::{Awaited, Obstacle, StageWait};
-use crate::logic::probes::probe_schedule::ProbeKind;
+use crate::logic::probes::probe_kind::ProbeKind;
 use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::volumes::volume_states::MountedVolumes;
 pub use action::Action;

@@ -11,7 +11,7 @@ use super::parts::jobs::Jobs;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_pod::{ContainerState, ProbeResults, RuntimePod};
-use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::all_containers;
 use crate::logic::pods::wait::{Awaited, Obstacle};
 

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::{PodResources, ResizeGates};
 use crate::logic::model::restart_policy::is_sidecar;
-use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::resources::resource_list;
 
 /// Whether resizes are about this container (upstream's `IsResizableContainer`).

@@ -11,7 +11,7 @@ use super::{
     PendingReason, PendingResize, PodResources, ResizeGates, allocation_of, same_requirements, with_allocation,
 };
 use crate::logic::model::ids::PodUid;
-use crate::logic::status::pod_status::is_terminal;
+use crate::logic::model::pod_phase::is_terminal;
 
 /// Why waiting resizes are looked at: the label of `kubelet_pod_deferred_accepted_resizes_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]

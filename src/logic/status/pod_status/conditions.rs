@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodSpec, PodStatus};
 
-use super::{FAILED, SUCCEEDED, StatusInput, time};
+use super::{StatusInput, time};
+use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
 use crate::logic::model::restart_policy::{could_restart_all, is_sidecar};
 use crate::logic::pods::container_actions::{SandboxDecision, sandbox_decision};
 

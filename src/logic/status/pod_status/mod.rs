@@ -26,6 +26,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::logic::model::ids::ContainerId;
+use crate::logic::model::pod_phase::FAILED;
 use crate::logic::model::restart_policy::{could_restart_all, restarts_all, should_restart, wants_start};
 use crate::logic::model::runtime_pod::{ProbeResults, RuntimeContainer, RuntimePod};
 use crate::logic::model::time::Moment;
@@ -34,15 +35,6 @@ use crate::logic::pods::container_actions::restart_all;
 use crate::logic::pods::pod_lifecycle::StartError;
 use crate::logic::pods::pod_resize::{PodFigures, PodResources, ResizeConditions, ResizeGates};
 use crate::logic::resources::ResourceOptions;
-
-/// `status.phase`: not all containers have been started.
-pub const PENDING: &str = "Pending";
-/// `status.phase`: a container runs, or is about to again.
-pub const RUNNING: &str = "Running";
-/// `status.phase`: all containers ended well and stay so.
-pub const SUCCEEDED: &str = "Succeeded";
-/// `status.phase`: all containers ended and one of them badly, or the node gave up on the pod.
-pub const FAILED: &str = "Failed";
 
 /// The reason of a pod that ran longer than it may, and of the Event that tells it.
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
@@ -218,11 +210,6 @@ pub fn set_obstacle(status: &mut PodStatus, obstacle: Option<String>) {
     if let Some(condition) = all.find(|condition| condition.type_ == conditions::READY_TO_START) {
         condition.message = obstacle;
     }
-}
-
-/// Whether the phase is one that a pod never leaves.
-pub fn is_terminal(phase: &str) -> bool {
-    phase == SUCCEEDED || phase == FAILED
 }
 
 /// When the pod was first seen by a node agent; never changes. After a restart of the agent the oldest sandbox that the

@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, PodSpec, PodStatus};
 
 use super::container_statuses::RESTARTING_ALL;
-use super::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, FAILED, PENDING, RUNNING, SUCCEEDED, StatusInput, deadline};
+use super::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, StatusInput, deadline};
+use crate::logic::model::pod_phase::{FAILED, PENDING, RUNNING, SUCCEEDED};
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_pod::SandboxState;
 

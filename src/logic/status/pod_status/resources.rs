@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
-use super::{RUNNING, StatusInput};
+use super::StatusInput;
+use crate::logic::model::pod_phase::RUNNING;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimeResources};
 use crate::logic::pods::pod_resize::container_amounts;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::logic::model::ids::{FullName, PodUid, SandboxId};
+use crate::logic::model::pod_phase::{PENDING, RUNNING, SUCCEEDED, is_terminal};
 use crate::logic::model::runtime_pod::{
     ContainerProcess, ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState,
 };

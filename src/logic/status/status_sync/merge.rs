@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::logic::model::pod_phase::{FAILED, is_terminal};
 use crate::logic::model::restart_policy::{could_restart_all, should_restart};
-use crate::logic::status::pod_status::{FAILED, is_terminal};
 
 /// The condition types that the node agent alone writes.
 const OWNED: [&str; 8] = [

@@ -20,8 +20,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 
-use super::pod_status::is_terminal;
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::pods::pod_roster::full_name;
 
 /// Calls under way at once: after the API server was away, what changed is spread out.

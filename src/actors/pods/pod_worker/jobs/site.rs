@@ -12,7 +12,7 @@ use crate::logic::events::field_path::of_container;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimeSandbox;
 use crate::logic::network::host_ips::HostIps;
-use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::platform::pods::pod_files::PodPlace;

@@ -15,7 +15,7 @@ use crate::logic::environment::{EnvironmentSources, container_environment};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::model::ids::PodUid;
-use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_lifecycle::JobEnd;
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::volumes::container_mounts::{

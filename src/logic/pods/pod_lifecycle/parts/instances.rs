@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::ProbeResults;
-use crate::logic::probes::probe_schedule::ProbeKind;
+use crate::logic::probes::probe_kind::ProbeKind;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::{Lifecycle, LifecycleHandler};
 
-use super::container::PodFacts;
-use super::field::{Errors, FieldPath};
+use super::PodFacts;
 use super::probes::{Handler, one_handler};
+use crate::logic::manifest::validation::field::{Errors, FieldPath};
 
 /// The hooks and the stop signal of a container.
 pub(super) fn lifecycle(lifecycle: &Lifecycle, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::{ExecAction, GRPCAction, HTTPGetAction, Probe, SleepAction, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::container::PodFacts;
-use super::field::{Errors, FieldPath, text};
-use super::names;
+use super::PodFacts;
+use crate::logic::manifest::validation::field::{Errors, FieldPath, text};
+use crate::logic::manifest::validation::names;
 
 /// What a probe or hook can do.
 #[derive(Default)]

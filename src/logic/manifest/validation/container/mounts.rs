@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
 
-use super::field::{Errors, FieldPath, text};
-use super::volumes::Volumes;
+use crate::logic::manifest::validation::field::{Errors, FieldPath, text};
+use crate::logic::manifest::validation::paths::{descending, has_backstep};
+use crate::logic::manifest::validation::volumes::Volumes;
 
 /// The volumes mounted as directories or files.
 pub(super) fn volume_mounts(container: &Container, volumes: &Volumes, path: &FieldPath, errors: &mut Errors) {
@@ -129,32 +130,5 @@ pub(super) fn volume_devices(container: &Container, volumes: &Volumes, path: &Fi
         if !name.is_empty() {
             seen.insert(name);
         }
-    }
-}
-
-fn has_backstep(path: &str) -> bool {
-    path.split('/').any(|part| part == "..")
-}
-
-/// A path that never goes up.
-pub(super) fn no_backsteps(target: &str, path: &FieldPath, errors: &mut Errors) {
-    if has_backstep(target) {
-        errors.invalid(path, target, "must not contain '..'");
-    }
-}
-
-/// A relative path that never goes up.
-pub(super) fn descending(target: &str, path: &FieldPath, errors: &mut Errors) {
-    if target.starts_with('/') {
-        errors.invalid(path, target, "must be a relative path");
-    }
-    no_backsteps(target, path, errors);
-}
-
-/// A relative path in a volume whose names with two leading dots are the agent's own.
-pub(super) fn not_reserved(target: &str, path: &FieldPath, errors: &mut Errors) {
-    descending(target, path, errors);
-    if target.starts_with("..") && !target.starts_with("../") {
-        errors.invalid(path, target, "must not start with '..'");
     }
 }
