@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crate::config::{Invocation, KUBERNETES_VERSION};
 use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::{KubeconfigState, Purpose, StartPlan, at_start};
-use crate::platform::cluster::certificates::{FileStore, KeptCertificate, LiveCertificate, Once, Pair};
+use crate::platform::cluster::certificates::{FileStore, KeptCertificate, Once};
+use crate::platform::cluster::key_pair::Pair;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::cluster::kube_api::credentials::Credentials;
 use crate::platform::cluster::kube_api::kubeconfig::{ClientCertificate, Kubeconfig, write_client_kubeconfig};
 use crate::platform::cluster::kube_api::transport::{Rate, Settings, Transport, user_agent};
+use crate::platform::cluster::live_certificate::LiveCertificate;
 use crate::platform::host::clock::Clock;
 use crate::platform::observer::Observer;
 

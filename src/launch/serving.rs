@@ -10,7 +10,7 @@ use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::serving::server_access::Switches;
 use crate::platform::cluster::access_review::{AccessReviews, ApiReviews};
 use crate::platform::cluster::certificates::{
-    Certificates, ClientAuthorities, FileStore, KeptCertificate, LiveCertificate, ServingFiles, ensure_serving_files,
+    Certificates, ClientAuthorities, FileStore, KeptCertificate, ServingFiles, ensure_serving_files,
 };
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls_server::{ServerTls, server_config};

@@ -11,13 +11,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::ObjectMeta;
 use podwright::logic::node::certificate_plan::Names;
 use podwright::platform::cluster::certificates::{
-    CLIENT_SIGNER, CLIENT_USAGES, LiveCertificate, Pair, PrivateKey, Request, request_certificate,
+    CLIENT_SIGNER, CLIENT_USAGES, PrivateKey, Request, request_certificate,
 };
+use podwright::platform::cluster::key_pair::Pair;
 use podwright::platform::cluster::kube_api::credentials::Credentials;
 use podwright::platform::cluster::kube_api::kubeconfig::Kubeconfig;
 use podwright::platform::cluster::kube_api::reflector::{Followed, follow};
 use podwright::platform::cluster::kube_api::transport::{Settings, Transport, user_agent};
 use podwright::platform::cluster::kube_api::{ApiServer, Lane, PatchKind, Place, Selector, WatchFrom};
+use podwright::platform::cluster::live_certificate::LiveCertificate;
 use podwright::platform::host::clock::{Clock, SystemClock};
 use podwright::platform::network::tls::Offer;
 use serde_json::json;

@@ -3,6 +3,8 @@
 pub mod access_review;
 pub mod certificates;
 mod crypto;
+pub mod key_pair;
 pub mod kube_api;
+pub mod live_certificate;
 pub mod objects;
 pub mod offline_store;

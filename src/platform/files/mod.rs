@@ -7,6 +7,7 @@ pub mod directories;
 mod error;
 pub mod mount_table;
 pub mod safe_path;
+pub mod small_file;
 pub mod whole_file;
 
 pub use error::FileError;

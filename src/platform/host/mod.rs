@@ -227,6 +227,7 @@ pub mod chance;
 pub mod clock;
 pub mod kernel_tunables;
 pub mod lock_file;
+pub mod network_interfaces;
 pub mod node_facts;
 #[cfg(test)]
 pub(crate) mod played_program;

@@ -2,7 +2,6 @@
 
 pub mod http_exchange;
 pub mod listening;
-pub mod network_interfaces;
 pub mod network_probe;
 pub mod network_rules;
 pub mod runtime_stream;

@@ -159,7 +159,7 @@ impl ClientCertVerifier for JudgedLater {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::cluster::certificates::LiveCertificate;
+    use crate::platform::cluster::live_certificate::LiveCertificate;
 
     fn made(settings: ServerTls) -> Result<(Arc<ServerConfig>, Vec<String>), String> {
         server_config(&settings, Arc::new(LiveCertificate::default()))

@@ -6,7 +6,6 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::files::folder;
-use super::walk::BLOCK_BYTES;
 use crate::logic::statistics::figures::{FileSystem, Usage};
 use crate::platform::files::safe_path::segment;
 use crate::platform::host::clock::Clock;
@@ -68,3 +67,6 @@ pub(super) fn file_in(here: &OwnedFd, name: &str, clock: &dyn Clock) -> Option<U
 pub(super) fn blocks(count: i64) -> u64 {
     u64::try_from(count).unwrap_or(0).saturating_mul(BLOCK_BYTES)
 }
+
+/// The size of a block, in which the kernel counts files, whatever the file system.
+pub(super) const BLOCK_BYTES: u64 = 512;

@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 
 use super::files::{Reader, Trail};
-use super::processes::Processes;
+use super::tools::{Tools, open_root};
 use super::{v1, v2};
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::time::Moment;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupVersion, QosClass};
 use crate::logic::statistics::figures::GroupFigures;
-use crate::logic::statistics::sample::{Depth, Group};
-use crate::platform::host::clock::Clock;
+use crate::logic::statistics::sample::Group;
 
 const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort];
 
@@ -23,14 +21,6 @@ const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosCl
 pub(super) enum Hierarchies {
     V1(v1::Roots),
     V2(OwnedFd),
-}
-
-/// What reading a group takes.
-pub(super) struct Tools<'a> {
-    pub(super) reader: Reader,
-    pub(super) processes: Processes<'a>,
-    pub(super) clock: &'a dyn Clock,
-    pub(super) depth: Depth,
 }
 
 impl Hierarchies {
@@ -136,22 +126,6 @@ fn container_id(name: &str) -> Option<&str> {
         Some(scope) => scope.rsplit('-').next(),
         None => Some(name),
     }
-}
-
-/// Opens a hierarchy's root, which may be a link.
-pub(super) fn open_root(path: &Path) -> Option<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
-}
-
-/// When a group was made: the older of its folder and of a file in it that is hardly ever written.
-pub(super) fn created(here: BorrowedFd<'_>, file: &str) -> Option<Moment> {
-    let of = |stat: rustix::fs::Stat| {
-        let (seconds, rest) = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0));
-        Moment(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
-    };
-    let folder = rustix::fs::fstat(here).ok().map(of);
-    let file = rustix::fs::statat(here, file, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).ok().map(of);
-    folder.into_iter().chain(file).min()
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use super::files::Reader;
-use super::groups::{Groups, Tools};
+use super::groups::Groups;
 use super::{SampleError, disks};
 use crate::logic::statistics::figures::{IoFigures, MountedDevice};
 use crate::logic::statistics::parse;
 use crate::logic::statistics::sample::{Depth, Machine, NodeSample};
 use crate::platform::host::Host;
+use crate::platform::statistics::tools::Tools;
 
 /// File systems on block devices; others are not asked for their space, since they may not answer.
 const ON_DISKS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "f2fs"];

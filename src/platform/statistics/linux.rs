@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::files::Reader;
-use super::groups::{Groups, Hierarchies, Tools, open_root};
+use super::groups::{Groups, Hierarchies};
 use super::open_files::{Counts, OpenFiles};
 use super::processes::Processes;
+use super::tools::{Tools, open_root};
 use super::walk::{Stopped, walk};
 use super::{LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
 use crate::logic::logs::log_path::pod_log_directory_name;

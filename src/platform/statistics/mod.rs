@@ -12,6 +12,7 @@ mod layers;
 mod linux;
 mod open_files;
 mod processes;
+mod tools;
 mod v1;
 mod v2;
 mod walk;

@@ -106,7 +106,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::platform::statistics::groups::open_root;
+    use crate::platform::statistics::tools::open_root;
 
     fn open(proc: &Path, pid: u32, number: u32, target: &str) {
         let folder = proc.join(format!("{pid}/fd"));

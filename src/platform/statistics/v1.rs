@@ -4,7 +4,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::files::{Reader, Trail};
-use super::groups::{Tools, created, open_root};
+use super::tools::{Tools, created, open_root};
+
 use crate::logic::statistics::figures::{
     CpuFigures, CpuLimits, GroupFigures, IoFigures, MemoryFigures, MemoryLimits, ProcessFigures, is_limit,
 };

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::groups::{Tools, created};
+use super::tools::{Tools, created};
 use super::v1::threads;
 use crate::logic::resources::weight_to_shares;
 use crate::logic::statistics::figures::{

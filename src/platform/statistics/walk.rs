@@ -16,8 +16,6 @@ use super::disks::blocks;
 use crate::logic::statistics::figures::Usage;
 use crate::platform::host::clock::Clock;
 
-/// What the kernel counts a file's blocks in, whatever the file system.
-pub(super) const BLOCK_BYTES: u64 = 512;
 /// The most entries of one walk.
 const ENTRIES_MAX: u64 = 5_000_000;
 /// How often the time is looked at, in entries.

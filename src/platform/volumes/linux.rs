@@ -164,7 +164,11 @@ fn set_up(
             empty_dir::set_up(layout, place, medium, ownership, progress).map(drop)
         }
         (SetUp::Files(order), Some(place)) => write_files(layout, locks, place, &order, progress),
-        (SetUp::Local(order), Some(place)) => return local::set_up(layout, locks, place, &order, progress),
+        (SetUp::Local(order), Some(place)) => {
+            // The failure is told already; what stays is taken down with the pod.
+            let undo = || drop(tear_down::volume(layout, locks, place));
+            return local::set_up(layout, locks, place, &order, progress, undo);
+        }
         (SetUp::Device { source, exclusive }, Some(place)) => device::map(layout, locks, place, &source, exclusive),
         (SetUp::Nfs { source, options }, Some(place)) => nfs::set_up(layout, place, &source, &options),
     };

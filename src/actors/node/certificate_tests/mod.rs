@@ -14,10 +14,12 @@ use crate::logic::node::certificate_plan::Purpose;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::root::Child;
 use crate::platform::cluster::certificates::{
-    Certificates, FileStore, KeptCertificate, LiveCertificate, Once, Pair, ServingFiles, ensure_serving_files,
+    Certificates, FileStore, KeptCertificate, Once, ServingFiles, ensure_serving_files,
 };
+use crate::platform::cluster::key_pair::Pair;
 use crate::platform::cluster::kube_api::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig};
 use crate::platform::cluster::kube_api::transport::Endpoint;
+use crate::platform::cluster::live_certificate::LiveCertificate;
 use crate::platform::host::clock::Clock;
 
 const HOUR: f64 = 3600.0;

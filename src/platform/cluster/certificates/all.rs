@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use super::{ClientAuthorities, KeptCertificate, LiveCertificate, Pair};
-use crate::platform::cluster::kube_api::kubeconfig::{read, words};
+use super::{ClientAuthorities, KeptCertificate};
+use crate::platform::cluster::key_pair::Pair;
+use crate::platform::cluster::live_certificate::LiveCertificate;
+use crate::platform::files::small_file::{read, words};
 
 /// The serving certificate in files.
 #[derive(Clone, Debug)]

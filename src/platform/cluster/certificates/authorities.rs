@@ -17,7 +17,7 @@ use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate};
 
 use crate::logic::model::time::Moment;
 use crate::logic::serving::server_access::{CREDENTIAL_ID, User};
-use crate::platform::cluster::kube_api::kubeconfig::{read, words};
+use crate::platform::files::small_file::{read, words};
 use crate::platform::network::tls::{provider, sha256_hex};
 
 /// The attribute of a subject that holds a user's UID (gate `AllowParsingUserUIDFromCertAuth`).

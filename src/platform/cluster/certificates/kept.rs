@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use super::request::{KEY_ENCIPHERMENT, RequestError, bootstrap_request_name};
 use super::{
-    BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, FileStore, LiveCertificate, Pair, PrivateKey, ROTATION_TIMEOUT,
-    Request, SERVING_SIGNER, SERVING_USAGES, StoreError, request_certificate,
+    BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, FileStore, PrivateKey, ROTATION_TIMEOUT, Request, SERVING_SIGNER,
+    SERVING_USAGES, StoreError, request_certificate,
 };
 use crate::logic::model::histogram::Histogram;
 use crate::logic::node::certificate_plan::{Names, Purpose};
 use crate::logic::node::certificate_rotation::Held;
+use crate::platform::cluster::key_pair::Pair;
 use crate::platform::cluster::kube_api::ApiServer;
-use crate::platform::cluster::kube_api::kubeconfig::{Kubeconfig, read, write_client_kubeconfig};
+use crate::platform::cluster::kube_api::kubeconfig::{Kubeconfig, write_client_kubeconfig};
+use crate::platform::cluster::live_certificate::LiveCertificate;
+use crate::platform::files::small_file::read;
 use crate::platform::host::blocking;
 use crate::platform::host::clock::Clock;
 

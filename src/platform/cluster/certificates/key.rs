@@ -10,8 +10,8 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P2
 use rcgen::{PublicKeyData, SanType};
 
 use crate::logic::node::certificate_plan::Names;
-use crate::platform::cluster::kube_api::kubeconfig::{read, words};
 use crate::platform::files::directories::make_certificate_folder;
+use crate::platform::files::small_file::{read, words};
 
 /// A private key, ECDSA P-256 unless an older one is used again.
 pub struct PrivateKey {

@@ -6,9 +6,7 @@ mod all;
 mod authorities;
 mod kept;
 mod key;
-mod live;
 mod marks;
-mod pair;
 mod request;
 mod self_signed;
 mod store;
@@ -19,9 +17,7 @@ pub use all::{Certificates, ServingFiles};
 pub use authorities::ClientAuthorities;
 pub use kept::{KeptCertificate, ObtainError, Once};
 pub use key::PrivateKey;
-pub use live::LiveCertificate;
 pub use marks::Marks;
-pub use pair::{Pair, Validity, validity_in};
 pub use request::{
     BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, ROTATION_TIMEOUT, Request, RequestError, SERVING_SIGNER,
     SERVING_USAGES, request_certificate,

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
-use super::pair::validity_in;
 use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::{Names, bootstrap_request_text};
 use crate::platform::cluster::crypto::digest::{SHA512_256, digest};

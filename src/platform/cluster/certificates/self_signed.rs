@@ -13,8 +13,8 @@ use rcgen::{
 
 use super::PrivateKey;
 use crate::logic::model::time::Moment;
-use crate::platform::cluster::kube_api::kubeconfig::{read, words};
 use crate::platform::files::directories::make_certificate_folder;
+use crate::platform::files::small_file::{read, words};
 use crate::platform::files::whole_file::write_whole;
 
 /// How long it holds, as upstream's does.
@@ -85,9 +85,9 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::Pair;
     use super::super::tests::NEW_YEAR;
     use super::*;
+    use crate::platform::cluster::key_pair::Pair;
 
     fn load(chain: &Path, key: &Path) -> Pair {
         Pair::parse(&fs::read(chain).expect("there"), &fs::read(key).expect("there")).expect("a pair")

@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::Pair;
 use crate::logic::model::time::Moment;
-use crate::platform::cluster::kube_api::kubeconfig::{read, words};
+use crate::platform::cluster::key_pair::Pair;
 use crate::platform::files::directories::make_certificate_folder;
+use crate::platform::files::small_file::{read, words};
 
 /// The certificates of one purpose in one folder.
 #[derive(Clone, Debug)]

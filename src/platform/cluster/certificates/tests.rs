@@ -15,13 +15,13 @@ use kube::client::Body;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 
-use super::{
-    CLIENT_SIGNER, CLIENT_USAGES, FileStore, LiveCertificate, Pair, PrivateKey, Request, RequestError,
-    request::bootstrap_request_name, request_certificate, validity_in,
-};
+use super::request::bootstrap_request_name;
+use super::{CLIENT_SIGNER, CLIENT_USAGES, FileStore, PrivateKey, Request, RequestError, request_certificate};
 use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::Names;
+use crate::platform::cluster::key_pair::{Pair, validity_in};
 use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::cluster::live_certificate::LiveCertificate;
 
 /// 2030-01-01T00:00:00Z.
 pub const NEW_YEAR: Moment = Moment(1_893_456_000_000_000_000);

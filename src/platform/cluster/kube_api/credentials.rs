@@ -16,12 +16,14 @@ use rustls::client::ResolvesClientCert;
 use rustls::sign::SingleCertAndKey;
 use tokio::time::Instant;
 
-use super::exec_plugin::ExecCredential;
-use super::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig, read, words};
+use super::kubeconfig::exec_plugin::ExecCredential;
+use super::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig};
 use super::runtime_clock;
 use super::shown_files::ShownFiles;
 use super::transport::Identity;
-use crate::platform::cluster::certificates::{LiveCertificate, Pair};
+use crate::platform::cluster::key_pair::Pair;
+use crate::platform::cluster::live_certificate::LiveCertificate;
+use crate::platform::files::small_file::{read, words};
 use crate::platform::host::blocking;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls::{Offer, Trust, identified_client};

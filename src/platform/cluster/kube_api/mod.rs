@@ -13,7 +13,6 @@ pub mod credentials;
 mod credentials_tests;
 mod error;
 mod exchange;
-mod exec_plugin;
 pub mod kubeconfig;
 mod managed_fields;
 mod observed;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::runtime_clock;
-use crate::platform::cluster::certificates::Pair;
+use crate::platform::cluster::key_pair::Pair;
 
 /// How often the files are read while connections are open, as upstream reads them.
 const PERIOD: Duration = Duration::from_secs(300);

@@ -18,7 +18,7 @@ use crate::platform::volumes::locks::Locks;
 use crate::platform::volumes::mounts::{bind, is_mounted, make_read_only, unmount_all};
 use crate::platform::volumes::programs::{self, End, run};
 use crate::platform::volumes::progress::Progress;
-use crate::platform::volumes::{VolumeError, ownership, tear_down};
+use crate::platform::volumes::{VolumeError, ownership};
 
 /// Where devices are mounted once for all pods, below `plugins`.
 const SHARED: [&str; 3] = ["kubernetes.io", "local-volume", "mounts"];
@@ -29,12 +29,14 @@ const NOT_REPAIRED: End = End::Code(4);
 
 /// Has the volume at its place. Mounted already, it is left as it is, unless an earlier set-up was cut off between its steps:
 /// then those after the mount are done again. Gives a warning about its group, if one is due.
+/// A failed set-up that made something calls `undo`.
 pub(in crate::platform::volumes) fn set_up(
     layout: &Layout,
     locks: &Locks,
     place: &VolumePlace,
     order: &LocalOrder,
     progress: &Progress,
+    undo: impl FnOnce(),
 ) -> Result<Option<String>, VolumeError> {
     let source = Source::open(&order.source)?;
     let path = layout.path(place);
@@ -46,7 +48,7 @@ pub(in crate::platform::volumes) fn set_up(
     let finished = locks.with(&place.name, || locks.with(&key, || work.have(source)));
     progress.works();
     if finished.is_err() && work.made {
-        let _ = tear_down::volume(layout, locks, place); // Told already; what stays is taken down with the pod.
+        undo();
     }
     finished
 }

@@ -4,28 +4,25 @@
 //! Faults are worded as upstream's `clientcmd` words them. What the agent has no use for (other contexts, other
 //! extensions than those of programs) is read over. Paths are relative to the file they stand in.
 
+pub(super) mod exec_plugin;
 mod file;
 mod impersonation;
 #[cfg(test)]
 mod tests;
 mod validate;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use http::HeaderMap;
 use kube::config::{AuthInfo, Cluster, Kubeconfig as Document};
 
-use super::exec_plugin::ExecPlugin;
 use super::transport::{Endpoint, Proxy};
 use crate::logic::formats::yaml::{Duplicates, to_json};
+use crate::platform::files::small_file::{read, words};
+use exec_plugin::ExecPlugin;
 pub use file::write_client_kubeconfig;
-use file::{complete, is_sound, secret};
-pub(in crate::platform::cluster::kube_api) use file::{data, text};
-
-/// The most bytes of a kubeconfig, of a certificate, of a token.
-pub(crate) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+use file::{complete, data, is_sound, secret, text};
 
 /// What is wrong with a kubeconfig, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,24 +189,6 @@ impl Kubeconfig {
             }
         }
     }
-}
-
-/// Reads a file of credentials. It is the administrator's, and may be a link.
-///
-/// # Errors
-/// When it cannot be read, or has more than 4 MiB.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other("larger than 4 MiB"));
-    }
-    Ok(bytes)
-}
-
-/// The kernel's words, as upstream prints them.
-pub(crate) fn words(error: &io::Error) -> String {
-    error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 fn authority(cluster: &Cluster) -> Result<Authority, KubeconfigError> {

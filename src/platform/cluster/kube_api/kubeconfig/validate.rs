@@ -4,9 +4,10 @@ use std::fs::File;
 
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig as Document};
 
+use super::KubeconfigError;
 use super::file::{is_empty, secret, text};
-use super::{KubeconfigError, words};
 use crate::platform::cluster::kube_api::transport::Proxy;
+use crate::platform::files::small_file::words;
 
 const EMPTY: &str = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
 

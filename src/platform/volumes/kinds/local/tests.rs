@@ -27,7 +27,18 @@ fn order(source: &str) -> LocalOrder {
 }
 
 fn have(root: &Root, locks: &Locks, place: &VolumePlace, order: &LocalOrder) -> Result<Option<String>, VolumeError> {
-    set_up(&root.layout(), locks, place, order, &Progress::default())
+    set_up_or_undo(&root.layout(), locks, place, order, &Progress::default())
+}
+
+/// As the adapter calls it.
+fn set_up_or_undo(
+    layout: &Layout,
+    locks: &Locks,
+    place: &VolumePlace,
+    order: &LocalOrder,
+    progress: &Progress,
+) -> Result<Option<String>, VolumeError> {
+    set_up(layout, locks, place, order, progress, || drop(tear_down::volume(layout, locks, place)))
 }
 
 /// VOL-10.
@@ -103,7 +114,7 @@ fn a_set_up_waits_for_another_one_of_the_same_path() {
         let late = locks.with(&key, || {
             let order = of_group(&format!("{source}/."), 2002);
             let (layout, locks, second, progress) = (root.layout(), &locks, &second, &progress);
-            let late = scope.spawn(move || set_up(&layout, locks, second, &order, progress));
+            let late = scope.spawn(move || set_up_or_undo(&layout, locks, second, &order, progress));
             while progress.look().0 != crate::platform::volumes::Doing::Waits && !late.is_finished() {
                 std::thread::yield_now();
             }

@@ -10,7 +10,7 @@ use rustls::client::ResolvesClientCert;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::Pair;
+use super::key_pair::Pair;
 
 /// Shows the newest certificate. As long as there is none, handshakes fail where it is the server's; where it is the
 /// client's, nobody is connected to.

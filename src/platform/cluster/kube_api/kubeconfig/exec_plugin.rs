@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::kubeconfig::{data, read, text};
+use super::file::{data, text};
 use crate::logic::model::time::Moment;
-use crate::platform::cluster::certificates::Pair;
+use crate::platform::cluster::key_pair::Pair;
+use crate::platform::files::small_file::read;
 use crate::platform::host::program::Program;
 
 /// Versions of the protocol that are spoken.
@@ -35,7 +36,7 @@ pub struct ExecPlugin {
 
 /// What a program gave.
 #[derive(Clone, Default)]
-pub(super) struct ExecCredential {
+pub(in crate::platform::cluster::kube_api) struct ExecCredential {
     pub token: Option<String>,
     pub certificate: Option<Pair>,
     /// Until when it may be used; `None` for as long as the server takes it.
@@ -44,7 +45,7 @@ pub(super) struct ExecCredential {
 
 impl ExecCredential {
     /// Whether an `Authorization` header shows this token.
-    pub(super) fn is_shown_by(&self, header: Option<&HeaderValue>) -> bool {
+    pub(in crate::platform::cluster::kube_api) fn is_shown_by(&self, header: Option<&HeaderValue>) -> bool {
         let shown = header.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         self.token.as_ref().is_some_and(|token| shown == Some(token.trim().as_bytes()))
     }
@@ -71,7 +72,7 @@ struct PrintedStatus {
 
 impl ExecPlugin {
     /// Checks what can be checked before it is run.
-    pub(super) fn new(exec: ExecConfig, cluster: &Cluster) -> Result<Self, String> {
+    pub(in crate::platform::cluster::kube_api) fn new(exec: ExecConfig, cluster: &Cluster) -> Result<Self, String> {
         if !VERSIONS.contains(&text(&exec.api_version)) {
             return Err(format!("exec plugin: invalid apiVersion {:?}", text(&exec.api_version)));
         }
@@ -87,7 +88,7 @@ impl ExecPlugin {
     ///
     /// # Errors
     /// In upstream's words where it has some.
-    pub(super) async fn run(self) -> Result<ExecCredential, String> {
+    pub(in crate::platform::cluster::kube_api) async fn run(self) -> Result<ExecCredential, String> {
         if self.exec.interactive_mode == Some(ExecInteractiveMode::Always) {
             return Err("exec plugin cannot support interactive mode: standard input is not a terminal".to_owned());
         }
