@@ -5,7 +5,7 @@
 //! A folder is a domain. Domains form an order, from the bottom: `formats`, `model`, `resources`, `network`, `objects`,
 //! `environment`, `volumes`, `images`, `probes`, `runtime`, `logs`, `events`, `manifest`, `pods`, `status`, `node`,
 //! `statistics`, `serving`. Each says in its `mod.rs` which domains it may import, all of them before it in the order; `tests/tidy`
-//! reads that, and lists the imports that still climb.
+//! reads that.
 
 pub mod environment;
 pub mod events;

@@ -29,7 +29,11 @@ pub mod stats_collector;
 pub mod status_manager;
 pub mod volume_manager;
 
+use std::fmt;
+use std::sync::Arc;
+
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Stamp;
 
 /// What the trace wants to know of a message.
 pub trait Describe {
@@ -38,6 +42,33 @@ pub trait Describe {
     /// The pod that it is about, where it is about one.
     fn pod(&self) -> Option<&PodUid> {
         None
+    }
+}
+
+/// Whoever takes messages of one kind: an actor's address, of which messages know no more.
+pub trait Recipient<M>: fmt::Debug + Send + Sync {
+    /// Sends what the turn of this number leads to; never waits. The recipient's address counts a refusal.
+    fn tell_from(&self, turn: Option<Stamp>, message: M);
+}
+
+/// The handle of an actor that asks to be told later. Messages carry it.
+pub struct Subscriber<M>(Arc<dyn Recipient<M>>);
+
+impl<M> Subscriber<M> {
+    /// The handle of this recipient.
+    pub fn new(recipient: impl Recipient<M> + 'static) -> Self {
+        Self(Arc::new(recipient))
+    }
+
+    /// Sends what the turn of this number leads to; never waits.
+    pub fn tell_from(&self, turn: Option<Stamp>, message: M) {
+        self.0.tell_from(turn, message);
+    }
+}
+
+impl<M> fmt::Debug for Subscriber<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -8,8 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
 use super::pod_worker::PodWorkerMsg;
-use super::{Ended, Panicked, describe};
-use crate::actors::kit::address::Address;
+use super::{Ended, Panicked, Subscriber, describe};
 use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::probes::probe_kind::ProbeKind;
@@ -141,7 +140,7 @@ pub enum ProberMsg {
         /// Whether its end has begun.
         ending: bool,
         /// Where results go.
-        worker: Address<PodWorkerMsg>,
+        worker: Subscriber<PodWorkerMsg>,
     },
     /// From a `PodWorker`: the pod's containers are gone.
     PodGone(PodUid),

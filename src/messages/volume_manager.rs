@@ -8,8 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use super::pod_worker::PodWorkerMsg;
-use super::{Ended, Panicked, describe};
-use crate::actors::kit::address::Address;
+use super::{Ended, Panicked, Subscriber, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};
@@ -132,7 +131,7 @@ pub enum AttachedStep {
 pub enum VolumeManagerMsg {
     /// From a `PodWorker`'s operation: have the pod's volumes there; tells when all are, or why not. The worker is told when
     /// it is worth asking again sooner than it was told.
-    Ensure(Arc<Pod>, Address<PodWorkerMsg>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
+    Ensure(Arc<Pod>, Subscriber<PodWorkerMsg>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
     /// From a `PodWorker`: what is in the pod's volumes may have changed.
     Refresh(Arc<Pod>),
     /// From a `PodWorker`: nothing of the pod starts any more. Its volumes stay as they are until they are released.

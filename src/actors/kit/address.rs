@@ -6,7 +6,8 @@ use std::time::Duration;
 use ractor::{ActorRef, RpcReplyPort};
 
 use super::trace::{ActorRecord, Cause, Trace};
-use crate::messages::Describe;
+use crate::logic::model::time::Stamp;
+use crate::messages::{Describe, Recipient, Subscriber};
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,6 +108,11 @@ impl<M: Describe + Send + 'static> Address<M> {
         self.deliver(&target, Envelope { message, cause, sent, span, operation: None })
     }
 
+    /// The handle by which messages carry this address.
+    pub fn subscriber(&self) -> Subscriber<M> {
+        Subscriber::new(self.clone())
+    }
+
     /// Sends what the actor's own operation tells to the incarnation that began it; never refused for room, nor for an
     /// address that nobody has moved into yet.
     pub(super) fn tell_self(&self, me: &ActorRef<Envelope<M>>, cause: Cause, operation: FromOperation, message: M) {
@@ -164,5 +170,14 @@ impl<M: Describe + Send + 'static> Address<M> {
             self.inner.record.leave();
             TellError::Down
         })
+    }
+}
+
+impl<M: Describe + Send + 'static> Recipient<M> for Address<M> {
+    fn tell_from(&self, turn: Option<Stamp>, message: M) {
+        let name = message.name();
+        if self.tell(Cause { turn, origin: "turn" }, message) == Err(TellError::Down) {
+            tracing::debug!(to = %self.inner.record.name, message = name, "actor down, message dropped");
+        }
     }
 }

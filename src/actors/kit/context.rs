@@ -21,7 +21,7 @@ use super::address::{Address, Envelope, FromOperation, TellError};
 use super::trace::{Cause, OpenOperation};
 use crate::cri::open_calls::OpenCalls;
 use crate::logic::model::time::{Clocks, Moment, Stamp, Steady};
-use crate::messages::{Describe, Panicked};
+use crate::messages::{Describe, Panicked, Subscriber};
 use crate::platform::host::clock::Clock;
 
 /// An operation or timer of one actor.
@@ -95,6 +95,11 @@ impl<M: Describe + Send + 'static> Context<M> {
     /// not matter once it is old.
     pub fn tell<T: Describe + Send + 'static>(&self, whom: &Address<T>, message: T) {
         self.try_tell(whom, message);
+    }
+
+    /// Tells an actor that subscribed, as [`Context::tell`] does.
+    pub fn tell_subscriber<T>(&self, whom: &Subscriber<T>, message: T) {
+        whom.tell_from(self.turn, message);
     }
 
     /// Tells another actor what is told only once; says whether there was room. To one that is down, its parent has all

@@ -44,7 +44,7 @@ impl Scene {
     /// Has the volume `v` of the pod `u` mounted, and reads this file in it.
     async fn mounted(&self, pod: &Arc<Pod>, file: &str) -> String {
         let to = &self.played.agent.directory.volume_manager;
-        let worker = Address::new(&self.played.agent.trace, "PodWorker/u", "PodWorker", "PodManager", 16);
+        let worker = Address::new(&self.played.agent.trace, "PodWorker/u", "PodWorker", "PodManager", 16).subscriber();
         let ensure = |reply| VolumeManagerMsg::Ensure(Arc::clone(pod), worker, reply);
         let mounted = to.ask(Cause::outside("test"), LONG, ensure).await.expect("answered").expect("mounted");
         let path = &mounted.volumes["v"].host_path;

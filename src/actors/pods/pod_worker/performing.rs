@@ -57,7 +57,7 @@ impl PodWorker {
         match action {
             Action::Prepare { anew } => self.begin(Job::Prepare, "prepare", site.prepare(pod, anew, cause), context),
             Action::MountVolumes => {
-                let work = site.mount_volumes(pod, context.address().clone(), cause);
+                let work = site.mount_volumes(pod, context.address().subscriber(), cause);
                 self.begin(Job::MountVolumes, "mount volumes", work, context);
             }
             Action::SetUpSandbox { attempt } => {

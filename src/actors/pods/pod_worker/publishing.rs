@@ -74,7 +74,7 @@ impl PodWorker {
             }
         } else if !probes_of(&pod).is_empty() {
             self.is_probed = true;
-            let (worker, ending) = (context.address().clone(), self.lifecycle.stage() == Stage::Terminating);
+            let (worker, ending) = (context.address().subscriber(), self.lifecycle.stage() == Stage::Terminating);
             if !context.try_tell(&to.prober, ProberMsg::PodChanged { uid, pod, status, ending, worker }) {
                 self.published.refuse();
             }

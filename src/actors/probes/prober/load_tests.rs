@@ -64,7 +64,7 @@ async fn cost(name: &str, action: Value) {
             pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
             status: Arc::new(serde_json::from_value(status).expect("a status")),
             ending: false,
-            worker: worker.clone(),
+            worker: worker.subscriber(),
         };
         agent.directory.prober.tell(Cause::outside("test"), message).expect("has room");
     }

@@ -31,10 +31,10 @@ use crate::logic::probes::probe_memory::Remembered;
 use crate::logic::probes::probe_schedule;
 use crate::logic::probes::probe_schedule::{ProbeAction, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
 use crate::logic::probes::probe_target::{self, ProbeTarget};
-use crate::messages::Panicked;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
+use crate::messages::{Panicked, Subscriber};
 use crate::platform::host::chance::Chance;
 use crate::platform::network::network_probe::{NetworkProbe, NetworkProber, ProbeOutcome};
 use crate::platform::pods::probe_store::ProbeStore;
@@ -66,7 +66,7 @@ pub struct Args {
 
 struct Watched {
     pod: Arc<Pod>,
-    worker: Address<PodWorkerMsg>,
+    worker: Subscriber<PodWorkerMsg>,
 }
 
 struct Machine {
@@ -244,7 +244,10 @@ impl Prober {
         let Some(watched) = self.pods.get(uid) else { return };
         for machine in self.of_pod(uid).map(|id| &self.machines[&id]) {
             if let Some((container, healthy)) = machine.result.clone() {
-                context.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy });
+                context.tell_subscriber(
+                    &watched.worker,
+                    PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy },
+                );
             }
         }
     }
@@ -364,7 +367,7 @@ impl Prober {
                         machine.result = result;
                         let message = PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy };
                         if let Some(watched) = self.pods.get(&machine.key.uid) {
-                            context.tell(&watched.worker, message);
+                            context.tell_subscriber(&watched.worker, message);
                         }
                     }
                 }

@@ -52,7 +52,7 @@ fn changed(agent: &Agent, uid: &str, command: &[&str], more: Value) -> ProberMsg
         pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
         status: Arc::new(serde_json::from_value(status).expect("a status")),
         ending: false,
-        worker: Address::new(&agent.trace, "worker", "PodWorker", "Root", 4096),
+        worker: Address::new(&agent.trace, "worker", "PodWorker", "Root", 4096).subscriber(),
     }
 }
 

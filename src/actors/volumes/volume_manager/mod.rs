@@ -34,7 +34,7 @@ use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{
     AttachedStep, PodVolumes, TaskEnd, TaskGain, TaskNews, VolumeCensus, VolumeEvent, VolumeManagerMsg,
 };
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Panicked, Subscriber};
 use crate::platform::cluster::objects::{Objects, Token};
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observation, Observer};
@@ -92,7 +92,7 @@ pub struct VolumeManager {
     states: VolumeStates,
     pods: BTreeMap<PodUid, WantedPod>,
     /// Who asked for a wanted pod's volumes.
-    workers: BTreeMap<PodUid, Address<PodWorkerMsg>>,
+    workers: BTreeMap<PodUid, Subscriber<PodWorkerMsg>>,
     /// Pods to be released that were never wanted here; until the disk was read.
     strangers: BTreeSet<PodUid>,
     tokens: BTreeMap<PodUid, BTreeMap<TokenKey, Token>>,
@@ -181,7 +181,7 @@ impl VolumeManager {
     fn ensure(
         &mut self,
         pod: Arc<Pod>,
-        worker: Address<PodWorkerMsg>,
+        worker: Subscriber<PodWorkerMsg>,
         reply: RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>,
         context: &Context<VolumeManagerMsg>,
     ) -> Input {
@@ -283,7 +283,7 @@ impl VolumeManager {
         if self.states.lacks_some(&uid)
             && let Some(worker) = self.workers.get(&uid)
         {
-            context.tell(worker, PodWorkerMsg::VolumesChanged);
+            context.tell_subscriber(worker, PodWorkerMsg::VolumesChanged);
         }
         vec![Input::Changed { uid, volumes }, wanted]
     }

@@ -24,6 +24,7 @@ use crate::logic::volumes::container_mounts::{
 use crate::logic::volumes::order::SubPathOrder;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
+use crate::messages::Subscriber;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::observer::Observation;
@@ -37,7 +38,7 @@ impl JobSite {
     pub(in super::super) async fn mount_volumes(
         self,
         pod: Arc<Pod>,
-        worker: Address<PodWorkerMsg>,
+        worker: Subscriber<PodWorkerMsg>,
         cause: Cause,
     ) -> JobEnd {
         let volumes = &self.tools.to.volume_manager;
