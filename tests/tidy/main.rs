@@ -7,6 +7,7 @@ mod checklist;
 mod crates;
 mod documents;
 mod folders;
+mod shapes;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,19 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use podwright::messages::root::Child;
 use source::{Source, paths_after, sources};
 use strum::IntoEnumIterator;
-
-/// The most lines of a file.
-const FILE_LINES_MAX: usize = 600;
-/// The most lines of a function.
-const FUNCTION_LINES_MAX: usize = 80;
-
-/// Longer files, with their length when they were let in: plain lists that a reader scans and does not follow.
-const LONG_FILES: &[(&str, usize)] = &[];
-
-/// Longer functions, with their length when they were let in.
-const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
-    ("src/config/tests/defaults.rs", "golden", 103), // the whole default configuration, a line a field
-];
 
 /// What each folder may import of this crate; an entry with `::` lets in that module only.
 const IMPORTS: &[(&str, &[&str])] = &[
@@ -252,38 +240,6 @@ fn every_file_says_what_it_is() {
     let all = sources("src").into_iter().chain(sources("tests"));
     let complaints = all.filter(silent).map(|source| format!("{}:1: begins without `//!`", source.path));
     settle("a file opens with what it is, who owns it, what it keeps", complaints.collect());
-}
-
-#[test]
-fn files_and_functions_are_short() {
-    let mut complaints = vec![];
-    for source in sources("src").into_iter().chain(sources("tests")) {
-        let path = source.path.as_str();
-        let max = LONG_FILES.iter().find(|(long, _)| *long == path).map_or(FILE_LINES_MAX, |(_, lines)| *lines);
-        if source.lines.len() > max {
-            complaints.push(format!("{path}:{}: a file of more than {max} lines", source.lines.len()));
-        }
-        for (number, name, lines) in source.functions() {
-            let known = LONG_FUNCTIONS.iter().find(|(long, function, _)| *long == path && *function == name);
-            let max = known.map_or(FUNCTION_LINES_MAX, |(_, _, lines)| *lines);
-            if lines > max {
-                complaints.push(format!("{path}:{number}: {name} has {lines} lines, more than {max}"));
-            }
-        }
-    }
-    settle("a long file or function asks for a name for one of its parts", complaints);
-}
-
-#[test]
-fn lists_of_exceptions_hold_nothing_needless() {
-    let lengths: BTreeMap<String, usize> =
-        sources("src").into_iter().chain(sources("tests")).map(|source| (source.path, source.lines.len())).collect();
-    let needless =
-        LONG_FILES.iter().filter(|(path, _)| lengths.get(*path).is_none_or(|lines| *lines <= FILE_LINES_MAX));
-    settle(
-        "an exception goes when it is not needed",
-        needless.map(|(path, _)| format!("{path}: LONG_FILES")).collect(),
-    );
 }
 
 #[test]

@@ -73,6 +73,29 @@ impl Source {
         lines.filter(|(_, (_, is_test))| !**is_test).map(|(index, (line, _))| (index + 1, line.as_str()))
     }
 
+    /// Whether a line, by its number, belongs to tests.
+    pub fn is_test(&self, number: usize) -> bool {
+        self.is_test[number - 1]
+    }
+
+    /// Structs with named fields: the line and the name of each, and how many fields it has.
+    pub fn structs(&self) -> Vec<(usize, String, usize)> {
+        let mut found = vec![];
+        for (index, line) in self.code.iter().enumerate() {
+            let words: Vec<&str> = identifiers(line).collect();
+            let is_item = line.trim_start().starts_with("pub") || line.trim_start().starts_with("struct ");
+            let Some(place) = words.iter().position(|word| *word == "struct").filter(|_| is_item) else { continue };
+            let (Some(name), Some(end)) = (words.get(place + 1), self.block_end(index)) else { continue };
+            let (mut fields, mut depth) = (0, 0_i32);
+            for line in &self.code[index..end] {
+                fields += usize::from(depth == 1 && is_field(line));
+                depth += balance(line, "{([", "})]");
+            }
+            found.push((index + 1, (*name).to_owned(), fields));
+        }
+        found
+    }
+
     /// Functions with a body: the line they begin on, their names, and how many lines they take.
     pub fn functions(&self) -> Vec<(usize, String, usize)> {
         let mut found = vec![];
@@ -88,19 +111,25 @@ impl Source {
 
     /// Variants of enums whose names end in `Msg`: the line and the name of each.
     pub fn variants_of_messages(&self) -> Vec<(usize, String)> {
+        self.message_enums().into_iter().flat_map(|(_, _, variants)| variants).collect()
+    }
+
+    /// Enums whose names end in `Msg`: the line, the name and the variants of each.
+    pub fn message_enums(&self) -> Vec<(usize, String, Vec<(usize, String)>)> {
         let mut found = vec![];
         for (index, line) in self.code.iter().enumerate() {
             let words: Vec<&str> = identifiers(line).collect();
             let is_message = matches!(words.as_slice(), ["pub", "enum", name, ..] if name.ends_with("Msg"));
             let Some(end) = self.block_end(index).filter(|_| is_message) else { continue };
-            let mut depth = 0_i32;
+            let (mut depth, mut variants) = (0_i32, vec![]);
             for (inside, line) in self.code.iter().enumerate().take(end).skip(index) {
                 let first = line.trim_start().chars().next();
                 if depth == 1 && first.is_some_and(char::is_uppercase) {
-                    found.push((inside + 1, identifiers(line).next().unwrap_or_default().to_owned()));
+                    variants.push((inside + 1, identifiers(line).next().unwrap_or_default().to_owned()));
                 }
                 depth += balance(line, "{([", "})]");
             }
+            found.push((index + 1, words[2].to_owned(), variants));
         }
         found
     }
@@ -155,6 +184,18 @@ impl Source {
         }
         None
     }
+}
+
+/// Whether a line begins with the name of a field and a colon.
+fn is_field(line: &str) -> bool {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub").map(str::trim_start) {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or("", |(_, rest)| rest.trim_start()),
+        Some(rest) => rest,
+        None => line,
+    };
+    let rest = line.trim_start_matches("r#").trim_start_matches(|it: char| it.is_alphanumeric() || it == '_');
+    rest.len() < line.len() && rest.starts_with(':') && !rest.starts_with("::")
 }
 
 /// Opened minus closed brackets.
@@ -330,4 +371,6 @@ fn functions_and_variants_are_found() {
     assert_eq!(source.variants_of_messages(), [(3, "One".to_owned()), (4, "Two".to_owned())]);
     assert_eq!(source.doc_before(3), ["/// From B: x."]);
     assert_eq!(source.functions(), [(9, "f".to_owned(), 5)]);
+    let text = "pub struct A<T: B> {\n    one: u8,\n    /// Two: it.\n    pub(super) two: Vec<\n        x::Y,\n    >,\n    pub r#type: (u8, u8),\n}\nstruct C(u8);\npub struct D;\n";
+    assert_eq!(Source::new("x.rs".to_owned(), text).structs(), [(1, "A".to_owned(), 3)]);
 }
