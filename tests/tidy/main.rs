@@ -4,6 +4,7 @@
 //! where a rule does not bind it. Lists of exceptions are short, each with its reason, and are not meant to grow.
 
 mod checklist;
+mod circles;
 mod crates;
 mod documents;
 mod folders;

@@ -56,7 +56,8 @@ pub fn sources(folder: &str) -> Vec<Source> {
 }
 
 impl Source {
-    fn new(path: String, text: &str) -> Self {
+    /// A file of this path and text.
+    pub fn new(path: String, text: &str) -> Self {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let code: Vec<String> = blanked(text).lines().map(str::to_owned).collect();
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -71,6 +72,13 @@ impl Source {
     pub fn product_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.code.iter().zip(&self.is_test).enumerate();
         lines.filter(|(_, (_, is_test))| !**is_test).map(|(index, (line, _))| (index + 1, line.as_str()))
+    }
+
+    /// Code that is not the tests', in one piece, with as many lines as the file.
+    pub fn product_text(&self) -> String {
+        let lines =
+            self.code.iter().zip(&self.is_test).map(|(line, is_test)| if *is_test { "" } else { line.as_str() });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Whether a line, by its number, belongs to tests.
