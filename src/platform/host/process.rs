@@ -95,8 +95,11 @@ mod tests {
         }
         let name = format!("platform::host::process::tests::{test}");
         let agent = std::env::current_exe().expect("the test's own path");
-        let status = std::process::Command::new(agent).args(["--exact", &name]).env(CHILD, "1").status().expect("ran");
-        assert!(status.success());
+        let output = std::process::Command::new(agent).args(["--exact", &name]).env(CHILD, "1").output().expect("ran");
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{told}");
+        // A name that no test has would pass without a test.
+        assert!(told.contains("1 passed"), "{name}: {told}");
         false
     }
 
