@@ -26,7 +26,7 @@ pub enum ChildEnd {
 pub trait Actor: Sized + Send + 'static {
     /// The kind's name, as the tree shows it.
     const KIND: &'static str;
-    /// What it understands.
+    /// The messages that the actor understands.
     type Msg: Describe + Send + 'static;
     /// All that a new incarnation needs.
     type Args: Send + 'static;
@@ -46,7 +46,7 @@ pub trait Actor: Sized + Send + 'static {
 /// The ractor side of an [`Actor`]: opens envelopes, writes the trace, hands on the ends of children.
 struct Runner<A>(std::marker::PhantomData<fn() -> A>);
 
-/// What a new incarnation is given.
+/// The address and the arguments that a new incarnation starts with.
 struct Beginning<A: Actor> {
     address: Address<A::Msg>,
     args: A::Args,

@@ -44,7 +44,7 @@ pub struct Envelope<M> {
     pub(super) operation: Option<FromOperation>,
 }
 
-/// What an operation or timer tells its own actor.
+/// Marks a message that an operation or a timer sends to its own actor.
 #[derive(Clone, Copy)]
 pub(super) struct FromOperation {
     pub(super) id: u64,

@@ -99,7 +99,7 @@ pub struct Turn {
 pub struct OpenOperation {
     /// Its name, such as `run sandbox`.
     pub name: &'static str,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub about: String,
     /// Uptime at its beginning.
     pub began: Duration,
@@ -117,7 +117,7 @@ struct RecordState {
     note: Option<String>,
 }
 
-/// What is known of one actor, over all its incarnations.
+/// The record of one actor, over all its incarnations.
 pub struct ActorRecord {
     /// Its name: the kind, and for one of many the pod.
     pub name: Arc<str>,
@@ -197,7 +197,7 @@ impl ActorRecord {
         lock(&self.state).note = note;
     }
 
-    /// What a supervisor heard when the actor failed.
+    /// Notes the failure that the supervisor heard of.
     pub fn failed(&self, why: String) {
         let mut state = lock(&self.state);
         state.last_failure = Some(why);
@@ -242,7 +242,7 @@ pub struct ActorView {
     pub last_turns: Vec<Turn>,
 }
 
-/// What all actors of one kind have before them.
+/// The load of all actors of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KindLoad {
     /// How many actors.
@@ -408,7 +408,7 @@ impl Trace {
         records.iter().map(|record| view(record, uptime)).collect()
     }
 
-    /// What the actors of each kind have before them, without their turns: cheap to ask for.
+    /// The load of the actors of each kind, without their turns: cheap to ask for.
     pub fn load(&self) -> BTreeMap<&'static str, KindLoad> {
         let uptime = self.clock.uptime();
         let mut loads: BTreeMap<&'static str, KindLoad> = BTreeMap::new();
