@@ -12,6 +12,7 @@ use crate::platform::cluster::access_review::{AccessReviews, ApiReviews};
 use crate::platform::cluster::certificates::{
     Certificates, ClientAuthorities, FileStore, KeptCertificate, ServingFiles, ensure_serving_files,
 };
+use crate::platform::cluster::live_certificate::LiveCertificate;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls_server::{ServerTls, server_config};
 use crate::server::Backend;

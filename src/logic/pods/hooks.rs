@@ -170,6 +170,7 @@ mod tests {
     use crate::logic::model::ids::{ContainerId, FullName};
     use crate::logic::model::runtime_pod::RuntimeContainer;
     use crate::logic::model::time::Stamp;
+    use crate::logic::pods::pod_containers::ContainerKind;
 
     fn container(name: &str, restart_policy: Option<&str>) -> Container {
         Container { name: name.to_owned(), restart_policy: restart_policy.map(str::to_owned), ..Container::default() }

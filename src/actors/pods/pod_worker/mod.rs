@@ -33,7 +33,7 @@ use crate::logic::pods::pod_worker::job_events::{stay_of, warning_of};
 use crate::logic::pods::pod_worker::object_interest::ObjectInterest;
 use crate::logic::pods::pod_worker::told_events::ToldEvents;
 use crate::logic::pods::pod_worker::worker_dues::WorkerDues;
-use crate::logic::status::pod_status::{self, deadline};
+use crate::logic::status::pod_status::deadline;
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::image_manager::ImageManagerMsg;

@@ -17,6 +17,7 @@ use x509_parser::prelude::FromDer;
 use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::{Names, bootstrap_request_text};
 use crate::platform::cluster::crypto::digest::{SHA512_256, digest};
+use crate::platform::cluster::key_pair::validity_in;
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place, Selector};
 
