@@ -77,11 +77,6 @@ impl<M> fmt::Debug for Subscriber<M> {
 #[error("operation panicked: {0}")]
 pub struct Panicked(pub String);
 
-/// How an operation ended that may fail: a panic counts as a failure.
-pub fn flattened<T>(outcome: Result<Result<T, String>, Panicked>) -> Result<T, String> {
-    outcome.unwrap_or_else(|panicked| Err(panicked.to_string()))
-}
-
 /// How an operation ended that may fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended<T, E = String> {

@@ -8,7 +8,7 @@ use ractor::RpcReplyPort;
 
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
-use super::{Describe, Panicked, flattened};
+use super::{Describe, Ended, Panicked};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
@@ -110,34 +110,16 @@ pub enum AdmissionMsg {
     /// From `PodManager`: a pod that makes room for a critical one should have ended by now.
     GraceExceeded(PodUid),
     /// From `PodManager`: the Node was read once more, for pods that only its labels keep away.
-    NodeReread(NodeRead),
-}
-
-/// How a read of the Node ended.
-#[derive(Debug)]
-pub enum NodeRead {
-    /// The Node, as the API server has it.
-    Read(Box<Node>),
-    /// It could not be read, and why.
-    Failed(String),
+    NodeReread(Ended<Box<Node>>),
 }
 
 /// What `PodManager` tells itself about resizes.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ResizesMsg {
-    /// From `PodManager`: what pods are given was to be kept on the disk.
-    AllocationsKept(AllocationsKept),
+    /// From `PodManager`: what pods are given was to be kept on the disk; what was.
+    AllocationsKept(Ended<BTreeMap<PodUid, PodResources>>),
     /// From `PodManager`: resizes that wait are to be looked at again.
     ResizeRetryDue,
-}
-
-/// Whether what pods are given was kept on the disk.
-#[derive(Debug)]
-pub enum AllocationsKept {
-    /// It was; this is what was kept.
-    Kept(BTreeMap<PodUid, PodResources>),
-    /// It was not, and why.
-    Failed(String),
 }
 
 /// What `PodManager` tells itself about what pods left on the node.
@@ -157,34 +139,7 @@ pub enum HousekeepingMsg {
     /// released.
     ReleaseDue(PodUid),
     /// From `PodManager`: that release has ended.
-    Released(PodUid, Release),
-}
-
-/// How the release of a pod's volumes and cgroup ended.
-#[derive(Debug)]
-pub enum Release {
-    /// They are gone.
-    Done,
-    /// They are not, and why.
-    Failed(String),
-}
-
-impl From<Result<Result<(), String>, Panicked>> for Release {
-    fn from(outcome: Result<Result<(), String>, Panicked>) -> Self {
-        flattened(outcome).map_or_else(Self::Failed, |()| Self::Done)
-    }
-}
-
-impl From<Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>> for AllocationsKept {
-    fn from(outcome: Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>) -> Self {
-        flattened(outcome).map_or_else(Self::Failed, Self::Kept)
-    }
-}
-
-impl From<Result<Result<Box<Node>, String>, Panicked>> for NodeRead {
-    fn from(outcome: Result<Result<Box<Node>, String>, Panicked>) -> Self {
-        flattened(outcome).map_or_else(Self::Failed, Self::Read)
-    }
+    Released(PodUid, Ended<()>),
 }
 
 impl Describe for PodManagerMsg {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use super::runtime_monitor::RuntimeHealth;
-use super::{Panicked, describe, flattened};
+use super::{Ended, describe};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::network::host_ips::HostIps;
@@ -53,7 +53,7 @@ pub enum PodWorkerMsg {
     /// From `PodManager`: whether the pod asks for other resources than it was given, and why it does not get them.
     ResizeJudged(Option<PendingResize>),
     /// From itself: what the runtime was told of the pod's resources before was to be read.
-    Recalled(Recalled),
+    Recalled(Ended<PodResources>),
     /// From `VolumeManager`: what kept the pod's volumes away may be over.
     VolumesChanged,
     /// From itself: a job ended, also by a panic.
@@ -62,21 +62,6 @@ pub enum PodWorkerMsg {
     RetryDue,
     /// From `PodManager`: tell everyone everything once more.
     Repeat,
-}
-
-/// Whether the resources that the runtime was told of were read from the disk.
-#[derive(Debug)]
-pub enum Recalled {
-    /// They were.
-    Read(PodResources),
-    /// They were not, and why.
-    Failed(String),
-}
-
-impl From<Result<Result<PodResources, String>, Panicked>> for Recalled {
-    fn from(outcome: Result<Result<PodResources, String>, Panicked>) -> Self {
-        flattened(outcome).map_or_else(Self::Failed, Self::Read)
-    }
 }
 
 describe!(PodWorkerMsg, message => match message {

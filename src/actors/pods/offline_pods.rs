@@ -15,7 +15,7 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
 use crate::logic::pods::pod_roster::differs;
-use crate::messages::offline_pods::{Forgotten, Kept, OfflinePodsMsg, Recalled};
+use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::platform::cluster::offline_store::{OfflineStore, PODS_RECORD};
 
@@ -88,20 +88,20 @@ impl Actor for OfflinePods {
             }
             OfflinePodsMsg::Recalled(outcome) => {
                 self.recalling = false;
-                match outcome {
-                    Recalled::Read(pods) => self.take_recalled(pods, context),
-                    Recalled::Failed(why) => tracing::error!(why, "pods of the offline store cannot be read"),
+                match outcome.into_result() {
+                    Ok(pods) => self.take_recalled(pods, context),
+                    Err(why) => tracing::error!(why, "pods of the offline store cannot be read"),
                 }
             }
             OfflinePodsMsg::Admitted(pods) => self.take_all(store, pods, context),
             OfflinePodsMsg::Forgotten(outcome) => {
                 self.forgetting = false;
-                match outcome {
-                    Forgotten::Removed(0) => {}
-                    Forgotten::Removed(count) => {
+                match outcome.into_result() {
+                    Ok(0) => {}
+                    Ok(count) => {
                         tracing::debug!(count, "what no pod needs any more is gone from the offline store")
                     }
-                    Forgotten::Failed(why) => {
+                    Err(why) => {
                         tracing::warn!(why, "what no pod needs any more cannot be removed from the offline store yet");
                         self.look_later(context);
                     }
@@ -117,7 +117,7 @@ impl Actor for OfflinePods {
             OfflinePodsMsg::PodAdmitted(uid, pod) => self.take_pod(store, uid, pod, context),
             OfflinePodsMsg::Kept(outcome) => {
                 self.keeping = false;
-                if let Kept::Failed(why) = outcome {
+                if let Err(why) = outcome.into_result() {
                     tracing::warn!(why, "pods are not kept in the offline store");
                     self.failed = true; // Whatever is told next is written.
                 }

@@ -12,7 +12,8 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::log_level::LogLevel;
 use crate::logic::pods::pod_resize::Trigger;
 use crate::logic::pods::pod_roster::{full_name, is_static};
-use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg, Release};
+use crate::messages::Ended;
+use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg};
 use crate::messages::status_manager::{PodNews, StatusManagerMsg};
 
 /// Wait before a release that failed is tried again, before jitter. What hangs is asked after, not begun again.
@@ -56,9 +57,9 @@ impl PodManager {
         });
     }
 
-    pub(super) fn take_released(&mut self, uid: PodUid, outcome: Release, context: &mut Context<PodManagerMsg>) {
-        match outcome {
-            Release::Done => {
+    pub(super) fn take_released(&mut self, uid: PodUid, outcome: Ended<()>, context: &mut Context<PodManagerMsg>) {
+        match outcome.into_result() {
+            Ok(()) => {
                 self.releases.succeed(&uid);
                 self.roster.released(&uid);
                 self.recount(&uid);
@@ -68,7 +69,7 @@ impl PodManager {
                     context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::NeverHere(uid)));
                 }
             }
-            Release::Failed(why) => self.note_unreleased(uid, why, context),
+            Err(why) => self.note_unreleased(uid, why, context),
         }
         let first = self.releases.first_problem();
         let note = first.map(|(uid, why)| format!("{} stays in the API: {why}", self.name_of(uid)));

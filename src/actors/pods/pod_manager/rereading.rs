@@ -9,7 +9,8 @@ use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::node::known_node::is_older;
-use crate::messages::pod_manager::{AdmissionMsg, NodeRead, PodManagerMsg};
+use crate::messages::Ended;
+use crate::messages::pod_manager::{AdmissionMsg, PodManagerMsg};
 use crate::platform::cluster::kube_api::Place;
 
 impl PodManager {
@@ -36,12 +37,12 @@ impl PodManager {
     }
 
     /// The Node was read. Where it could not be, what is known of it has to do, as upstream.
-    pub(super) fn node_reread(&mut self, read: NodeRead, context: &mut Context<PodManagerMsg>) {
-        match read {
+    pub(super) fn node_reread(&mut self, read: Ended<Box<Node>>, context: &mut Context<PodManagerMsg>) {
+        match read.into_result() {
             // The watch may have told a newer one since.
-            NodeRead::Read(node) if self.node.as_ref().is_some_and(|known| is_older(&node, known)) => {}
-            NodeRead::Read(node) => self.node = Some(Arc::from(node)),
-            NodeRead::Failed(why) => {
+            Ok(node) if self.node.as_ref().is_some_and(|known| is_older(&node, known)) => {}
+            Ok(node) => self.node = Some(Arc::from(node)),
+            Err(why) => {
                 tracing::warn!(why, "the Node cannot be read once more for a pod that it keeps away");
             }
         }

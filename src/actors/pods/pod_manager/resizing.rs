@@ -21,9 +21,10 @@ use crate::logic::pods::pod_resize::{
 };
 use crate::logic::pods::pod_roster::{full_name, is_over};
 use crate::logic::resources::{QosClass, pod_qos};
+use crate::messages::Ended;
 use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::pod_manager::{AllocationsKept, PodManagerMsg, ResizesMsg};
+use crate::messages::pod_manager::{PodManagerMsg, ResizesMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 
 /// Wait before resizes that found no room are looked at again although nothing happened (upstream's).
@@ -320,11 +321,11 @@ impl PodManager {
     }
 
     /// What was kept is in force: whoever works on these pods hears of it.
-    fn take_kept(&mut self, outcome: AllocationsKept, context: &mut Context<PodManagerMsg>) {
+    fn take_kept(&mut self, outcome: Ended<BTreeMap<PodUid, PodResources>>, context: &mut Context<PodManagerMsg>) {
         self.resizes.is_keeping = false;
-        let kept = match outcome {
-            AllocationsKept::Kept(kept) => kept,
-            AllocationsKept::Failed(why) => {
+        let kept = match outcome.into_result() {
+            Ok(kept) => kept,
+            Err(why) => {
                 tracing::warn!(why, "what pods are given could not be kept, resizes wait for that");
                 self.resizes.allocations.not_kept();
                 self.note_asking_all();

@@ -34,10 +34,11 @@ use crate::logic::pods::pod_worker::object_interest::ObjectInterest;
 use crate::logic::pods::pod_worker::told_events::ToldEvents;
 use crate::logic::pods::pod_worker::worker_dues::WorkerDues;
 use crate::logic::status::pod_status::deadline;
+use crate::messages::Ended;
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::image_manager::ImageManagerMsg;
-use crate::messages::pod_worker::{PodWorkerMsg, Recalled};
+use crate::messages::pod_worker::PodWorkerMsg;
 use alarm::Alarm;
 use counts::count_try;
 use hung::{HungCall, LOOK_PERIOD};
@@ -239,10 +240,14 @@ impl PodWorker {
         }
     }
 
-    fn take_recalled(&mut self, read: Recalled, context: &mut Context<PodWorkerMsg>) -> Option<PodResources> {
-        match read {
-            Recalled::Read(read) => Some(read),
-            Recalled::Failed(why) => {
+    fn take_recalled(
+        &mut self,
+        read: Ended<PodResources>,
+        context: &mut Context<PodWorkerMsg>,
+    ) -> Option<PodResources> {
+        match read.into_result() {
+            Ok(read) => Some(read),
+            Err(why) => {
                 tracing::debug!(pod = %self.site.full_name, why, "what the runtime was told is not known yet");
                 recall(&self.site.tools.to.allocation_manager, &self.site.uid, RECALL_RETRY, context);
                 None
