@@ -2,8 +2,8 @@
 //!
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`model::time::Moment`].
 //!
-//! A folder is a domain. Domains form an order, from the bottom: `formats`, `model`, `resources`, `network`, `objects`,
-//! `environment`, `volumes`, `images`, `probes`, `runtime`, `logs`, `events`, `manifest`, `pods`, `status`, `node`,
+//! A folder is a domain. Domains form an order, from the bottom: `formats`, `model`, `events`, `resources`, `network`,
+//! `objects`, `environment`, `volumes`, `images`, `probes`, `runtime`, `logs`, `manifest`, `pods`, `status`, `node`,
 //! `statistics`, `serving`. Each says in its `mod.rs` which domains it may import, all of them before it in the order; `tests/tidy`
 //! reads that.
 
