@@ -10,6 +10,7 @@ mod documents;
 mod folders;
 mod shapes;
 mod source;
+mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
