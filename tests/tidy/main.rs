@@ -51,8 +51,8 @@ const OWNED: &[(&str, &[&str])] = &[
     ("prost", &["src/cri", "src/telemetry"]),
     ("ractor", &["src/actors", "src/messages", "src/main.rs", "src/launch", "src/sim"]),
     ("libc", &["src/platform"]),
-    ("nix", &["src/platform", "src/config/files.rs", "src/config"]),
-    ("rustix", &["src/platform", "src/server/socket.rs", "src/launch"]),
+    ("nix", &["src/platform", "src/config", "src/server/socket.rs", "src/launch"]),
+    ("rustix", &["src/platform", "src/server/socket.rs"]),
     ("std::fs", &["src/platform", "src/config", "src/server/socket.rs", "src/launch", "src/cli", "src/sim", "src/bin"]),
 ];
 
