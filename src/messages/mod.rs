@@ -1,32 +1,20 @@
-//! What actors say to each other: one file per receiver, its enum and the plain data it carries.
+//! What actors say to each other: one file per receiver, its enum and the plain data it carries. A folder is a domain;
+//! a domain with one receiver is a file.
 //!
 //! Orders are verbs, facts are past, questions carry a reply port last. Each message names its sender.
 
-pub mod allocation_manager;
-pub mod certificate_manager;
-pub mod container_gc;
 pub mod event_recorder;
-pub mod image_gc;
-pub mod image_manager;
-pub mod log_rotator;
-pub mod mirror_manager;
-pub mod network_rules;
-pub mod node_lease;
-pub mod node_status;
+pub mod images;
+pub mod node;
 pub mod object_cache;
-pub mod offline_pods;
-pub mod pleg;
-pub mod pod_manager;
-pub mod pod_source;
-pub mod pod_worker;
+pub mod pods;
 pub mod prober;
-pub mod process_placement;
-pub mod resource_manager;
+pub mod resources;
 pub mod root;
-pub mod runtime_monitor;
+pub mod runtime;
 pub mod server;
 pub mod stats_collector;
-pub mod status_manager;
+pub mod status;
 pub mod volume_manager;
 
 use std::fmt;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
-use super::pod_worker::PodWorkerMsg;
+use super::pods::pod_worker::PodWorkerMsg;
 use super::{Ended, Panicked, Subscriber, describe};
 use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::{FullName, PodUid};

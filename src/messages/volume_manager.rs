@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
-use super::pod_worker::PodWorkerMsg;
+use super::pods::pod_worker::PodWorkerMsg;
 use super::{Ended, Panicked, Subscriber, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;

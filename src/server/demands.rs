@@ -9,8 +9,8 @@ use super::pods::{ASK_LIMIT, REQUEST, settled};
 use super::reply::{self, Reply};
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_lifecycle::{Demand, Demanded};
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::status_manager::Patience;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::status::status_manager::Patience;
 
 /// Asks, and answers with the names of the containers that it is about, a line each: 404 for an unknown pod, 409 for what
 /// cannot be done.

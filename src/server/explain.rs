@@ -24,11 +24,11 @@ use crate::logic::model::runtime_health::hangs;
 use crate::logic::model::time::Moment;
 use crate::logic::pods::wait::PodWait;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
-use crate::messages::image_manager::{ImageManagerMsg, PullProgress};
-use crate::messages::pod_source::SourceKind;
+use crate::messages::images::image_manager::{ImageManagerMsg, PullProgress};
+use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::prober::{ProbeCost, ProberMsg};
-use crate::messages::runtime_monitor::RuntimeMonitorMsg;
-use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
+use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
+use crate::messages::status::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 
 /// The reason of a container that ended with status 0, as runtimes and the API have it.
 const COMPLETED: &str = "Completed";

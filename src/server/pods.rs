@@ -17,8 +17,8 @@ use super::reply::{self, Reply};
 use crate::actors::kit::address::AskError;
 use crate::actors::kit::trace::Cause;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
-use crate::messages::pleg::PlegMsg;
-use crate::messages::status_manager::{Patience, PodView, StatusManagerMsg};
+use crate::messages::runtime::pleg::PlegMsg;
+use crate::messages::status::status_manager::{Patience, PodView, StatusManagerMsg};
 
 /// How long an actor may take to answer a request.
 pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::routes;
 use super::tests::{Node, ask_routes};
 use crate::actors::kit::trace::Cause;
-use crate::messages::status_manager::{Patience, StatusManagerMsg};
+use crate::messages::status::status_manager::{Patience, StatusManagerMsg};
 
 /// Far more than any answer takes.
 const LONG: Duration = Duration::from_secs(60);

@@ -37,8 +37,8 @@ use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree}
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
 use crate::logic::serving::StreamSettings;
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::pod_source::SourceKind;
-use crate::messages::status_manager::{PodNews, PodView, RefusedManifest, StatusManagerMsg};
+use crate::messages::pods::pod_source::SourceKind;
+use crate::messages::status::status_manager::{PodNews, PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::cluster::objects::Standalone;
 use crate::platform::files::checkpoints::FileCheckpoints;

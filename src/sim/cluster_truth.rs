@@ -18,7 +18,7 @@ use super::world::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
-use crate::messages::status_manager::PodView;
+use crate::messages::status::status_manager::PodView;
 
 /// The oldest that a Lease may be.
 const LEASE_AGE_MAX: Duration = Duration::from_secs(40);

@@ -20,7 +20,7 @@ use crate::cri::{
 };
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::volumes::order::VolumePlace;
-use crate::messages::status_manager::PodView;
+use crate::messages::status::status_manager::PodView;
 use crate::platform::pods::manifests::ManifestFolder;
 use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::volumes::VolumeHost;

@@ -17,7 +17,7 @@ use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerState, SandboxState};
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::pod_status::DEADLINE_EXCEEDED;
-use crate::messages::status_manager::PodView;
+use crate::messages::status::status_manager::PodView;
 
 /// The longest that a container which ends again and again may be down: the back-off, and time to start.
 const DOWN_MAX: Duration = Duration::from_secs(330);

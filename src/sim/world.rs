@@ -21,7 +21,7 @@ use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::settings::Settings;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
 
 /// Wait of the service manager before it starts an agent that ended.
 const RESTART_DELAY: Duration = Duration::from_secs(1);

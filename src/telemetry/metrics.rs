@@ -37,7 +37,7 @@ use crate::config::FeatureGates;
 use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 use crate::logic::resources::CgroupVersion;
-use crate::messages::pleg::PlegMsg;
+use crate::messages::runtime::pleg::PlegMsg;
 use crate::platform::observer::{Observation, Observer, Review};
 
 /// How long an actor may be waited for; a scrape without its figures is better than none.

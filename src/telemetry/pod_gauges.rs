@@ -6,7 +6,7 @@ use super::families::Family;
 use super::metrics::{ASK_LIMIT, SCRAPE};
 use super::sources::Sources;
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
-use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::volume_manager::{VolumeCensus, VolumeManagerMsg};
 
 /// What the actors say; nothing of one that does not answer.

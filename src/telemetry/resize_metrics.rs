@@ -10,8 +10,8 @@ use super::families::{Family, MILLISECOND};
 use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
 use crate::logic::pods::pod_resize::{PENDING, PROGRESS};
-use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCounts};
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::resources::allocation_manager::{AllocationManagerMsg, ResizeCounts};
+use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
 
 /// How long either may be waited for; a scrape without its figures is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::logic::model::ids::PodUid;
     use crate::logic::pods::pod_resize::{Operation, Trigger};
-    use crate::messages::allocation_manager::ResizeCount;
+    use crate::messages::resources::allocation_manager::ResizeCount;
 
     /// OBS-08.
     #[test]

@@ -8,7 +8,7 @@ use super::families::Family;
 use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
 use crate::logic::node::node_startup::StartupDurations;
-use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::node::node_status::NodeStatusMsg;
 
 /// How long `NodeStatus` may be waited for; a scrape without its figures is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);

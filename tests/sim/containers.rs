@@ -5,7 +5,7 @@ use std::time::Duration;
 use podwright::actors::kit::trace::Cause;
 use podwright::logic::model::ids::FullName;
 use podwright::logic::pods::pod_lifecycle::{Demand, Demanded};
-use podwright::messages::pod_manager::PodManagerMsg;
+use podwright::messages::pods::pod_manager::PodManagerMsg;
 use podwright::sim::faults::parse_list;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};
 

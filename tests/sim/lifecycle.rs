@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use podwright::actors::kit::trace::Cause;
 use podwright::logic::model::runtime_health::RuntimeHealth;
-use podwright::messages::pod_manager::PodManagerMsg;
+use podwright::messages::pods::pod_manager::PodManagerMsg;
 use podwright::sim::invariants::WANTED_RUNS;
 use podwright::sim::{Options, SimPod, World, run, simulate, simulate_with};
 

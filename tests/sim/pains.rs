@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use podwright::messages::status_manager::PodView;
+use podwright::messages::status::status_manager::PodView;
 use podwright::sim::{Options, SimPod, World, scenario, simulate, simulate_with};
 use serde_json::{Value, json};
 

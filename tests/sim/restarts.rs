@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use podwright::actors::kit::trace::Cause;
-use podwright::messages::status_manager::{Patience, StatusManagerMsg};
+use podwright::messages::status::status_manager::{Patience, StatusManagerMsg};
 use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
 use serde_json::{Value, json};
 

@@ -22,8 +22,8 @@ use crate::logic::images::image_garbage::{
 };
 use crate::logic::model::time::Moment;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved};
-use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::images::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved};
+use crate::messages::images::image_manager::ImageManagerMsg;
 use crate::platform::images::ImageHost;
 use crate::platform::observer::{Observation, Observer};
 

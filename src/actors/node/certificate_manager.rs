@@ -11,7 +11,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
-use crate::messages::certificate_manager::{CertificateManagerMsg, Reread};
+use crate::messages::node::certificate_manager::{CertificateManagerMsg, Reread};
 use crate::messages::{Ended, Panicked};
 use crate::platform::cluster::certificates::{Certificates, ClientAuthorities, KeptCertificate, Marks, ServingFiles};
 use crate::platform::cluster::kube_api::ApiServer;

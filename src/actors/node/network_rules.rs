@@ -12,7 +12,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::logic::network::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
 use crate::messages::Panicked;
-use crate::messages::network_rules::{Kept, NetworkRulesMsg};
+use crate::messages::node::network_rules::{Kept, NetworkRulesMsg};
 use crate::platform::network::network_rules;
 
 /// Wait between looks; upstream's.

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::node::node_lease::{Action, Input, LeaseKeeper, NAMESPACE};
-use crate::messages::node_lease::NodeLeaseMsg;
+use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Lane, Place};
 use crate::platform::host::chance::Chance;
 

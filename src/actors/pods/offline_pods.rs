@@ -15,8 +15,8 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
 use crate::logic::pods::pod_roster::differs;
-use crate::messages::offline_pods::OfflinePodsMsg;
-use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pods::offline_pods::OfflinePodsMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::platform::cluster::offline_store::{OfflineStore, PODS_RECORD};
 
 /// When what no pod needs is looked for once more.

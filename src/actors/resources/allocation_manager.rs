@@ -16,8 +16,8 @@ use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
-use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, Book, Kept, ResizeCounts};
-use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg, Book, Kept, ResizeCounts};
 use crate::platform::files::checkpoints::Checkpoints;
 
 /// Wait before what `PodManager` had no room for is told again.

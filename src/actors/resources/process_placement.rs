@@ -11,7 +11,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::process_placement::{PlacementSettings, cgroup_of, is_elsewhere, to_move};
-use crate::messages::process_placement::{Misplaced, ProcessPlacementMsg};
+use crate::messages::resources::process_placement::{Misplaced, ProcessPlacementMsg};
 use crate::platform::cgroup::process_placement;
 use crate::platform::host::blocking;
 

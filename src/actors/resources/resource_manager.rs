@@ -18,7 +18,7 @@ use crate::logic::resources::{
     burstable_tier_settings, reserved_cgroup_settings, reserved_tier_settings,
 };
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
+use crate::messages::resources::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::host::blocking;
 

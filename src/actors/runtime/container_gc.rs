@@ -21,10 +21,10 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::messages::Ended;
-use crate::messages::container_gc::{ContainerGcMsg, Look, Removed};
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::pleg::PlegMsg;
-use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::runtime::container_gc::{ContainerGcMsg, Look, Removed};
+use crate::messages::runtime::pleg::PlegMsg;
 use crate::platform::pods::pod_files::PodFiles;
 
 /// Wait between passes (CRI-20).

@@ -14,7 +14,7 @@ use crate::cri::RuntimeService;
 use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation, RotationPolicy};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::time::Moment;
-use crate::messages::log_rotator::LogRotatorMsg;
+use crate::messages::runtime::log_rotator::LogRotatorMsg;
 use crate::messages::{Ended, Panicked};
 use crate::platform::logs::container_logs::ContainerLogs;
 

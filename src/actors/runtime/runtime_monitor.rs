@@ -11,9 +11,9 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::cri::{RuntimeHandler, RuntimeService, RuntimeStatus};
 use crate::logic::model::runtime_health::{self, RuntimeHealth, SILENCE_MAX};
 use crate::logic::node::node_status::{HandlerFact, RuntimeFact};
-use crate::messages::node_status::{NodeNews, NodeStatusMsg};
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
 
 /// Wait between polls (POD-12).
 pub const POLL_PERIOD: Duration = Duration::from_secs(5);

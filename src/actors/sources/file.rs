@@ -21,9 +21,9 @@ use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::manifest::{Source, check_static, claimed_name};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::{FileSourceMsg, SourceKind};
-use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_source::{FileSourceMsg, SourceKind};
+use crate::messages::status::status_manager::{RefusedManifest, StatusManagerMsg};
 use crate::platform::pods::manifests::{Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
 
 /// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole, and

@@ -19,9 +19,9 @@ use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::log_level::LogLevel;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
-use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_source::{HttpSourceMsg, SourceKind};
+use crate::messages::status::status_manager::{RefusedManifest, StatusManagerMsg};
 use crate::platform::pods::manifests::ManifestUrl;
 
 /// What the actor needs.

@@ -13,7 +13,7 @@ use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_roster::full_name;
 use crate::logic::status::mirror_pods::{MirrorPods, Order, Outcome};
 use crate::logic::status::status_sync::is_mirror;
-use crate::messages::mirror_manager::MirrorManagerMsg;
+use crate::messages::status::mirror_manager::MirrorManagerMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place};
 use crate::platform::host::chance::Chance;
 

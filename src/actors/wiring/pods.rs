@@ -11,7 +11,7 @@ use crate::actors::pods::pod_manager::sweeper::Sweeper;
 use crate::actors::pods::pod_worker::tools::{
     ContainerSettings, WorkerAdapters, WorkerAddresses, WorkerNode, WorkerResources, WorkerSettings, WorkerTools,
 };
-use crate::messages::pod_source::SourceKind;
+use crate::messages::pods::pod_source::SourceKind;
 
 /// Of `PodManager`.
 pub fn pod_manager_args(agent: &Agent) -> pod_manager::Args {

@@ -22,7 +22,7 @@ use crate::logic::formats::go_text::quoted;
 use crate::logic::formats::url_query;
 use crate::logic::logs::container_log::query::{LogQuery, QueryFault};
 use crate::logic::logs::container_log::selection;
-use crate::messages::status_manager::PodView;
+use crate::messages::status::status_manager::PodView;
 use crate::platform::logs::log_reader::READERS_MAX;
 
 /// When a client that was turned away may try again, in seconds.

@@ -6,7 +6,7 @@ use crate::cri::pod_mapping::labels::{CONTAINER_NAME, POD_UID};
 use crate::cri::pod_mapping::{generation, sandbox_generation};
 use crate::cri::{ContainerFilter, ContainerState, CriResult, Labels, PodSandboxFilter, SandboxState};
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
-use crate::messages::status_manager::PodView;
+use crate::messages::status::status_manager::PodView;
 use crate::server::backend::Backend;
 use crate::server::pods::named;
 

@@ -32,8 +32,8 @@ use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::Panicked;
 use crate::messages::event_recorder::EventRecorderMsg;
-use crate::messages::image_gc::ImageGcMsg;
-use crate::messages::image_manager::{
+use crate::messages::images::image_gc::ImageGcMsg;
+use crate::messages::images::image_manager::{
     FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
 };
 use crate::platform::cluster::objects::Objects;

@@ -12,7 +12,7 @@ use crate::logic::images::image_name::ImageName;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::model::ids::PodUid;
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::image_manager::ImageRequest;
+use crate::messages::images::image_manager::ImageRequest;
 
 /// Who is answered.
 pub(super) type Reply = RpcReplyPort<Result<ImageInUse, ImageFailure>>;

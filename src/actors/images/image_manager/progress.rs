@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::ImageManager;
 use crate::logic::events::field_path::container_in;
 use crate::logic::images::pull_progress::{PullStage, PullStep};
-use crate::messages::image_manager::PullProgress;
+use crate::messages::images::image_manager::PullProgress;
 
 impl ImageManager {
     /// How far each image is that somebody still waits for.

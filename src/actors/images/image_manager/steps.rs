@@ -9,8 +9,8 @@ use crate::actors::kit::trace::Cause;
 use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::images::image_credentials::Credential;
 use crate::logic::images::image_records::{Evidence, RecordedAccess, RecordedSecret, needs_proof};
-use crate::messages::image_gc::ImageGcMsg;
-use crate::messages::image_manager::{FoundImage, Gathered, ImageRequest, PulledImage};
+use crate::messages::images::image_gc::ImageGcMsg;
+use crate::messages::images::image_manager::{FoundImage, Gathered, ImageRequest, PulledImage};
 use crate::platform::images::ImageHost;
 
 /// For the removal of an image that a pod is to be given: longer than the runtime's deadline for it.

@@ -15,7 +15,7 @@ use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, ImageSpec, Pod
 use crate::logic::images::image_garbage::ListedImage;
 use crate::logic::model::ids::FullName;
 use crate::messages::event_recorder::EventRecorderMsg;
-use crate::messages::image_gc::{ImageGcMsg, ImagesRemoved};
+use crate::messages::images::image_gc::{ImageGcMsg, ImagesRemoved};
 use crate::messages::root::Child;
 
 /// A registry with every image, and a runtime that takes a second to pull one.

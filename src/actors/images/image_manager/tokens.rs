@@ -8,7 +8,7 @@ use crate::logic::images::credential_plugins::{AnswerCache, Provider, parse_answ
 use crate::logic::images::credential_tokens::{Account, AccountToken, KnownToken, TokenAttributes};
 use crate::logic::images::image_records::RecordedAccount;
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
-use crate::messages::image_manager::{Given, ImageRequest};
+use crate::messages::images::image_manager::{Given, ImageRequest};
 use crate::platform::cluster::objects::patiently;
 use crate::platform::observer::Observation;
 
@@ -103,7 +103,7 @@ mod tests {
     use crate::logic::images::image_policy::PullPolicy;
     use crate::logic::images::image_records::{Access, RecordedAccess, VerificationPolicy, access};
     use crate::logic::model::ids::{FullName, PodUid};
-    use crate::messages::image_manager::Gathered;
+    use crate::messages::images::image_manager::Gathered;
     use crate::platform::images::LinuxImageHost;
 
     const CONFIG: &str = "

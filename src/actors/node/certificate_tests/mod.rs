@@ -11,7 +11,7 @@ use crate::actors::kit::trace::{Cause, Faults};
 use crate::actors::wiring;
 use crate::actors::wiring::start_alone;
 use crate::logic::node::certificate_plan::Purpose;
-use crate::messages::certificate_manager::CertificateManagerMsg;
+use crate::messages::node::certificate_manager::CertificateManagerMsg;
 use crate::messages::root::Child;
 use crate::platform::cluster::certificates::{
     Certificates, FileStore, KeptCertificate, Once, ServingFiles, ensure_serving_files,

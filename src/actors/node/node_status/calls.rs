@@ -14,7 +14,7 @@ use crate::actors::kit::trace::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
 use crate::logic::node::node_status::{ImageFact, RuntimeAnswers};
 use crate::messages::Panicked;
-use crate::messages::node_status::{
+use crate::messages::node::node_status::{
     Gathered, NodeAnswer, NodeAnswered, NodeFinding, NodeStatusMsg, NodeWait, NodeWatch,
 };
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};

@@ -15,8 +15,8 @@ use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::network::node_addresses::AddressFacts;
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::node_status::{NodeFinding, NodeStatusMsg};
-use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::node::node_status::{NodeFinding, NodeStatusMsg};
+use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::{Ended, Panicked};
 
 /// Wait before a host without an address is asked again.

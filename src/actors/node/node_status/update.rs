@@ -10,7 +10,7 @@ use crate::logic::node::node_object;
 use crate::logic::node::node_registration::{Action, Input, Refusal};
 use crate::logic::node::node_status::{Outcome, RuntimeAnswers, has_changed, set_status, status_patch};
 use crate::messages::Panicked;
-use crate::messages::node_status::{Gathered, NodeStatusMsg, NodeWait};
+use crate::messages::node::node_status::{Gathered, NodeStatusMsg, NodeWait};
 use crate::platform::cluster::kube_api::ApiError;
 
 impl NodeStatus {

@@ -17,10 +17,10 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::network::node_addresses::{AddressFacts, AddressSettings};
 use crate::logic::node::node_status::HostFacts;
 use crate::messages::event_recorder::EventRecorderMsg;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::SourceKind;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::root::Child;
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status::status_manager::StatusManagerMsg;
 use crate::platform::host::node_facts::{FixedNodeFacts, NodeFacts};
 use crate::platform::pods::pod_files::{LinuxPodFiles, PodFiles, PodPlace};
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::server::PlayedServer;
 use super::{NODE, Played, seconds};
 use crate::actors::kit::trace::Cause;
-use crate::messages::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 

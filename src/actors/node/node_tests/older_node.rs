@@ -12,10 +12,10 @@ use crate::actors::kit::trace::Cause;
 use crate::actors::played_api::{not_found, serve, whole};
 use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::SourceKind;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::root::Child;
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status::status_manager::StatusManagerMsg;
 
 fn node(version: &str, disk: &str) -> serde_json::Value {
     let metadata = json!({ "name": "node-1", "uid": "n", "resourceVersion": version, "labels": { "disk": disk } });

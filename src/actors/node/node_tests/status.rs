@@ -11,7 +11,7 @@ use super::server::PlayedServer;
 use super::{NODE, Played, played_agent, seconds};
 use crate::actors::kit::trace::Cause;
 use crate::actors::wiring::start_alone;
-use crate::messages::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::root::Child;
 
 const POST: &str = "POST /api/v1/nodes";

@@ -28,7 +28,7 @@ use crate::logic::objects::object_cache::{
 };
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_references};
 use crate::messages::Panicked;
-use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, Place};

@@ -26,10 +26,10 @@ use crate::logic::resources::pod_qos;
 use crate::logic::status::pod_status::{rejected_status, waiting_status};
 use crate::logic::volumes::plan::NodeFacts;
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::offline_pods::OfflinePodsMsg;
-use crate::messages::pod_manager::{AdmissionMsg, HousekeepingMsg, PodManagerMsg};
-use crate::messages::pod_source::SourceKind;
-use crate::messages::status_manager::{PodNews, PodView, StatusManagerMsg};
+use crate::messages::pods::offline_pods::OfflinePodsMsg;
+use crate::messages::pods::pod_manager::{AdmissionMsg, HousekeepingMsg, PodManagerMsg};
+use crate::messages::pods::pod_source::SourceKind;
+use crate::messages::status::status_manager::{PodNews, PodView, StatusManagerMsg};
 use crate::platform::observer::Observation;
 
 impl PodManager {

@@ -12,8 +12,8 @@ use crate::logic::pods::pod_admission::is_over;
 use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_manager::pod_census::{Claim, PodCensus};
 use crate::logic::pods::pod_roster::is_static;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::resources::resource_manager::ResourceManagerMsg;
 
 impl PodManager {
     pub(super) fn census(&self) -> PodCensus {

@@ -13,8 +13,8 @@ use crate::logic::model::log_level::LogLevel;
 use crate::logic::pods::pod_resize::Trigger;
 use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::messages::Ended;
-use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg};
-use crate::messages::status_manager::{PodNews, StatusManagerMsg};
+use crate::messages::pods::pod_manager::{HousekeepingMsg, PodManagerMsg};
+use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 
 /// Wait before a release that failed is tried again, before jitter. What hangs is asked after, not begun again.
 const RELEASE_RETRY: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::log_level::LogLevel;
 use crate::logic::pods::pod_manager::leftovers::{Figures, Found, Stays, Swept};
 use crate::messages::Panicked;
-use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg};
+use crate::messages::pods::pod_manager::{HousekeepingMsg, PodManagerMsg};
 use crate::platform::observer::Observation;
 
 /// Wait between passes over what nobody knows on the disk and among the cgroups (POD-33; upstream passes every 2 s, here

@@ -4,8 +4,8 @@ use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_roster::Order;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 
 impl PodManager {
     /// Does what is to be done about all pods.

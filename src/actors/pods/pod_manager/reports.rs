@@ -6,11 +6,11 @@ use super::PodManager;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::actors::pods::pod_worker::PodWorker;
-use crate::messages::mirror_manager::MirrorManagerMsg;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
-use crate::messages::status_manager::{PodNews, StatusManagerMsg};
+use crate::messages::status::mirror_manager::MirrorManagerMsg;
+use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 
 impl PodManager {
     /// Tells everything once more: someone who learns from the workers was started again.

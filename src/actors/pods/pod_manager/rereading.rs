@@ -10,7 +10,7 @@ use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::node::known_node::is_older;
 use crate::messages::Ended;
-use crate::messages::pod_manager::{AdmissionMsg, PodManagerMsg};
+use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
 use crate::platform::cluster::kube_api::Place;
 
 impl PodManager {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{Allocations, PendingReason, PendingResize, ResizeGates};
-use crate::messages::pod_manager::{PodManagerMsg, ResizesMsg};
+use crate::messages::pods::pod_manager::{PodManagerMsg, ResizesMsg};
 
 /// The resizes of all pods: what is given, what is asked for, and what workers are still to hear.
 #[derive(Default)]

@@ -22,10 +22,10 @@ use crate::logic::pods::pod_resize::{
 use crate::logic::pods::pod_roster::{full_name, is_over};
 use crate::logic::resources::{QosClass, pod_qos};
 use crate::messages::Ended;
-use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::pod_manager::{PodManagerMsg, ResizesMsg};
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_manager::{PodManagerMsg, ResizesMsg};
+use crate::messages::pods::pod_worker::PodWorkerMsg;
+use crate::messages::resources::allocation_manager::{AllocationManagerMsg, ResizeCount};
 
 /// Wait before resizes that found no room are looked at again although nothing happened (upstream's).
 const RETRY: Duration = Duration::from_secs(180);

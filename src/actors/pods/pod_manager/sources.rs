@@ -10,8 +10,8 @@ use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_manager::pod_sources::Pods;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::status_manager::{PodNews, StatusManagerMsg};
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 
 impl PodManager {
     /// The API server told what it wants.

@@ -16,10 +16,10 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_roster::is_static;
 use crate::messages::event_recorder::EventRecorderMsg;
-use crate::messages::pod_manager::{PodManagerMsg, WorkersMsg};
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_manager::{PodManagerMsg, WorkersMsg};
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
-use crate::messages::status_manager::{PodNews, StatusManagerMsg};
+use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 use crate::platform::observer::Observation;
 
 /// Messages that may wait for one worker.

@@ -20,8 +20,8 @@ use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_lifecycle::{Demand, Stage};
 use crate::logic::pods::pod_resize::PendingResize;
-use crate::messages::pod_manager::{PodManagerMsg, WorkersMsg};
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_manager::{PodManagerMsg, WorkersMsg};
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 
 /// How long the end of a pod's worker is remembered: longer than a look at the pod from before it can take.
 const RETIRED_KEPT: Duration = Duration::from_secs(600);

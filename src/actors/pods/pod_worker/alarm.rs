@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::actors::kit::context::{Context, OperationId};
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 
 /// See the module.
 #[derive(Default)]

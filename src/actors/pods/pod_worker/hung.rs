@@ -11,7 +11,7 @@ use crate::logic::model::runtime_health::{CALL_HANGS_AFTER, hangs};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_lifecycle::PodLifecycle;
 use crate::logic::pods::wait::PodWait;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 
 /// From one look for such calls to the next, while there is anything to wait for. Nothing tells when a call begins to hang.
 pub(super) const LOOK_PERIOD: Duration = CALL_HANGS_AFTER.saturating_add(Duration::from_secs(1));

@@ -10,9 +10,9 @@ use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::pods::pod_lifecycle::{Action, Job, JobEnd, Stage};
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::pleg::PlegMsg;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
+use crate::messages::runtime::pleg::PlegMsg;
 
 impl PodWorker {
     pub(super) fn perform_all(&mut self, actions: Vec<Action>, is_update: bool, context: &mut Context<PodWorkerMsg>) {

@@ -22,9 +22,9 @@ use crate::logic::status::pod_status::{
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::object_cache::ObjectCacheMsg;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
 use crate::messages::volume_manager::VolumeManagerMsg;
 
 impl PodWorker {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_lifecycle::{PodLifecycle, Stage};
 use crate::logic::pods::pod_resize::{self, PendingResize, ResizeConditions, ResizeGates, ResizeReport};
-use crate::messages::allocation_manager::ResizeCount;
+use crate::messages::resources::allocation_manager::ResizeCount;
 
 /// See the module.
 #[derive(Default)]

@@ -32,7 +32,7 @@ use crate::logic::probes::probe_schedule;
 use crate::logic::probes::probe_schedule::{ProbeAction, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
 use crate::logic::probes::probe_target::{self, ProbeTarget};
 use crate::messages::event_recorder::EventRecorderMsg;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
 use crate::messages::{Panicked, Subscriber};
 use crate::platform::host::chance::Chance;

@@ -14,7 +14,7 @@ use crate::cri::{
 use crate::logic::model::ids::{FullName, PodUid, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod};
 use crate::logic::runtime::pleg_diff::{PodParts, PodRecord};
-use crate::messages::pleg::Relist;
+use crate::messages::runtime::pleg::Relist;
 use crate::platform::host::clock::Clock;
 use crate::platform::pods::pod_files::PodFiles;
 

@@ -20,7 +20,7 @@ use crate::logic::statistics::rates::Rates;
 use crate::logic::statistics::sample::{Depth, RawSample, Snapshot, Wanted};
 use crate::logic::statistics::volumes::{Space, VolumeFigures, of_claims};
 use crate::logic::statistics::walks::{WalkKey, Walks};
-use crate::messages::pleg::PlegMsg;
+use crate::messages::runtime::pleg::PlegMsg;
 use crate::messages::stats_collector::{
     Cost, Looked, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, WalksEnded,
 };

@@ -10,7 +10,7 @@ use crate::logic::statistics::figures::{FileSystem, Usage};
 use crate::logic::statistics::sample::{RuntimeDisk, Wanted};
 use crate::logic::statistics::volumes::{Space, VolumeFigures, claim_of, is_ephemeral, measure, volume_of};
 use crate::logic::statistics::walks::WalkKey;
-use crate::messages::pleg::PlegMsg;
+use crate::messages::runtime::pleg::PlegMsg;
 use crate::messages::stats_collector::{Looked, VolumeThere};
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::statistics::{LookOrder, RuntimeDiskAt, WalkOutcome, WalkPlace, Walked};

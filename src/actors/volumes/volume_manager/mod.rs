@@ -29,8 +29,8 @@ use crate::logic::volumes::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::node_status::{NodeNews, NodeStatusMsg};
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{
     AttachedStep, PodVolumes, TaskEnd, TaskGain, TaskNews, VolumeCensus, VolumeEvent, VolumeManagerMsg,
 };

@@ -9,8 +9,8 @@ use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::ContainerResources;
-use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg};
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
+use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg};
 
 /// Patience with `AllocationManager`, which waits for the disk.
 const KEEP_PATIENCE: Duration = Duration::from_secs(60);

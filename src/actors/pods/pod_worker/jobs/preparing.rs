@@ -16,7 +16,7 @@ use crate::logic::model::runtime_pod::RuntimeSandbox;
 use crate::logic::pods::pod_lifecycle::{JobEnd, SandboxFailure};
 use crate::logic::pods::pod_resize::ContainerResources;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
-use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
+use crate::messages::images::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::host::blocking;
 use crate::platform::observer::Observation;
 

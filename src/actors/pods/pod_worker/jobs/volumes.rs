@@ -25,7 +25,7 @@ use crate::logic::volumes::order::SubPathOrder;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
 use crate::messages::Subscriber;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::observer::Observation;
 use crate::platform::volumes::VolumeError;

@@ -1,7 +1,7 @@
 //! To `ResourceManager`.
 
-use super::{Panicked, describe};
 use crate::logic::resources::{CgroupSettings, TierSums};
+use crate::messages::{Panicked, describe};
 
 /// What the cgroups above the pods' own are set to.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::{Ended, Panicked, describe};
 use crate::cri::{ContainerEvent, CriError};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::runtime::pleg_diff::PodRecord;
+use crate::messages::{Ended, Panicked, describe};
 
 /// What two list calls showed: each pod's sandboxes and containers, by state.
 #[derive(Debug)]

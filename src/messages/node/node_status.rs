@@ -6,12 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use ractor::RpcReplyPort;
 
-use super::{Ended, Panicked, describe};
 use crate::cri::CriError;
 use crate::logic::network::node_addresses::AddressFacts;
 use crate::logic::node::node_startup::StartupDurations;
 pub use crate::logic::node::node_status::NodeNews;
 use crate::logic::node::node_status::{HostFacts, RuntimeAnswers};
+use crate::messages::{Ended, Panicked, describe};
 use crate::platform::cluster::kube_api::ApiError;
 
 /// What was found out for one status.

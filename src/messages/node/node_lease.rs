@@ -1,7 +1,7 @@
 //! To `NodeLease`.
 
-use super::{Panicked, describe};
 use crate::logic::node::node_lease::Input;
+use crate::messages::{Panicked, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

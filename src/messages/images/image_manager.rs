@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
 use crate::cri::{CriResult, Image, PodSandboxConfig};
 use crate::logic::images::credential_plugins::Answer;
 use crate::logic::images::credential_tokens::KnownToken;
@@ -16,6 +15,7 @@ use crate::logic::images::pull_progress::PullStep;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
+use crate::messages::{Panicked, describe};
 
 /// A container's need of an image.
 #[derive(Clone, Debug)]

@@ -7,8 +7,6 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::RpcReplyPort;
 
 use super::pod_source::SourceKind;
-use super::runtime_monitor::RuntimeHealth;
-use super::{Describe, Ended, Panicked};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
@@ -17,6 +15,8 @@ use crate::logic::pods::pod_lifecycle::Demand;
 use crate::logic::pods::pod_manager::leftovers::{Found, Swept};
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
 use crate::logic::pods::pod_resize::PodResources;
+use crate::messages::runtime::runtime_monitor::RuntimeHealth;
+use crate::messages::{Describe, Ended, Panicked};
 
 /// See the module.
 ///

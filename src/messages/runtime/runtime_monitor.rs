@@ -2,8 +2,8 @@
 
 use ractor::RpcReplyPort;
 
-use super::{Ended, describe};
 use crate::cri::{CriError, RuntimeStatus};
+use crate::messages::{Ended, describe};
 
 pub use crate::logic::model::runtime_health::RuntimeHealth;
 

@@ -1,6 +1,6 @@
 //! To `ProcessPlacement`.
 
-use super::{Panicked, describe};
+use crate::messages::{Panicked, describe};
 
 /// What is wrong with the places of processes; nothing where all is well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

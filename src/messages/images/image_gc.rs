@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
 use crate::logic::images::image_garbage::{DiskUse, ListedImage};
+use crate::messages::{Panicked, describe};
 
 /// What the runtime holds.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! To `CertificateManager`.
 
-use super::{Ended, Panicked, describe};
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::node::certificate_rotation::{Held, Missed};
+use crate::messages::{Ended, Panicked, describe};
 
 /// What came of reading files again that somebody may have touched.
 #[derive(Clone, Debug, PartialEq, Eq)]

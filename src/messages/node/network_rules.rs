@@ -1,7 +1,7 @@
 //! To `NetworkRules`.
 
-use super::{Panicked, describe};
 use crate::logic::network::network_rules::Family;
+use crate::messages::{Panicked, describe};
 
 /// What became of a family's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

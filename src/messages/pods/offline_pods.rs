@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Ended, describe};
 use crate::logic::model::ids::PodUid;
+use crate::messages::{Ended, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::{Panicked, describe};
 use crate::logic::model::ids::FullName;
 use crate::logic::status::mirror_pods::Outcome;
+use crate::messages::{Panicked, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

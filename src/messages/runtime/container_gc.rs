@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Ended, Panicked, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::RuntimePod;
+use crate::messages::{Ended, Panicked, describe};
 
 /// What a pass looks at.
 #[derive(Debug)]

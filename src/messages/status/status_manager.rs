@@ -6,11 +6,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
-use super::pod_source::SourceKind;
-use super::{Panicked, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::wait::PodWait;
 use crate::logic::status::status_sync::Answer;
+use crate::messages::pods::pod_source::SourceKind;
+use crate::messages::{Panicked, describe};
 
 /// A pod with its newest status.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Ended, Panicked, describe};
 use crate::logic::logs::log_rotation::LogLook;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
+use crate::messages::{Ended, Panicked, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -6,14 +6,14 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
-use super::runtime_monitor::RuntimeHealth;
-use super::{Ended, describe};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_lifecycle::{Demand, JobEnd};
 use crate::logic::pods::pod_resize::{PendingResize, PodResources};
 use crate::logic::probes::probe_kind::ProbeKind;
+use crate::messages::runtime::runtime_monitor::RuntimeHealth;
+use crate::messages::{Ended, describe};
 
 /// See the module.
 ///

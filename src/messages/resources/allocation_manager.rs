@@ -7,10 +7,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
 use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
+use crate::messages::{Panicked, describe};
 
 /// Bounds of `kubelet_pod_resize_duration_milliseconds`.
 static RESIZE_BOUNDS: [Duration; 14] =

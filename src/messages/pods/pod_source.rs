@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Panicked, describe};
+use crate::messages::{Panicked, describe};
 use crate::platform::pods::manifests::{FetchError, Fetched, Folder, FolderChange, ScanError};
 
 /// Where a pod is wanted from.
