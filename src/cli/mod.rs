@@ -61,7 +61,7 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
             status
         }
         Err(trouble) => {
-            eprintln!("{}", crate::server::table::clean(&trouble.to_string()));
+            eprintln!("{}", crate::server::views::table::clean(&trouble.to_string()));
             NO_ANSWER
         }
     }

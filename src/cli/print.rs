@@ -1,6 +1,6 @@
 //! How answers look to people.
 
-use crate::server::table::{Cell, Mood, age, clean, span, table};
+use crate::server::views::table::{Cell, Mood, age, clean, span, table};
 use crate::server::views::{ContainerShown, EventShown, Explanation, PodRow, ProbeShown, REFUSED};
 
 /// JSON with line breaks; what is not JSON, as it is.

@@ -4,11 +4,13 @@
 //! trace are what `/debug/actors`, `/pods`, `/explain` and `/stats` ask; runtime, logs and streams serve exec and logs;
 //! metrics, their sources and pages are shown as they are.
 
+pub(super) mod open_streams;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::routes::Pages;
-use super::streams::Streams;
+use super::backend::open_streams::Streams;
 use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Trace;
 use crate::actors::tree::Directory;
@@ -92,4 +94,15 @@ fn sources(agent: &Agent) -> Sources {
         certificates: Arc::clone(&adapters.cluster.certificates),
         image_records: settings.images.verification.records().then(|| Arc::clone(&adapters.image_host)),
     }
+}
+
+/// What was decided at the start, and is shown since.
+#[derive(Debug, Default)]
+pub struct Pages {
+    /// The body of `/configz`: the effective configuration as JSON.
+    pub configz: String,
+    /// The release whose behaviour this is, such as `v1.36.0`.
+    pub version: String,
+    /// Every flag with its value as text; secrets are not in it.
+    pub flags: BTreeMap<String, String>,
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::backend::Backend;
-use super::connections::{self, Limits};
+use super::listening::connections::{self, Limits};
+use super::listening::socket;
 use super::routes;
-use super::socket;
 use crate::actors::server::Listener;
 use crate::platform::host::clock::Clock;
 use crate::platform::logs::log_reader::READERS_MAX;

@@ -26,34 +26,20 @@
 //! # }
 //! ```
 
-mod actors_view;
 mod backend;
 mod caller;
-mod checkpoint;
-mod connections;
-mod container_logs;
-mod debugging;
-mod demands;
-mod explain;
-mod heads;
-mod health;
 mod listeners;
-mod node_logs;
+mod listening;
+mod logs;
+mod node;
 mod pods;
-#[cfg(feature = "profiling")]
-mod profile;
 mod reply;
 mod routes;
-mod run;
-mod scrape;
 pub mod secure;
-mod socket;
-mod stats;
+mod sources;
+mod statistics;
 mod streams;
-pub mod table;
-mod trace_view;
 pub mod views;
-mod zpages;
 
 #[cfg(test)]
 mod cve_tests;
@@ -63,6 +49,6 @@ mod settled_tests;
 pub(crate) mod tests;
 
 pub use backend::Backend;
+pub use backend::Pages;
+pub use backend::open_streams::Streams;
 pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};
-pub use routes::Pages;
-pub use streams::Streams;

@@ -1,39 +1,27 @@
 //! Which paths each plain listener answers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
-use axum::routing::{MethodRouter, any, get, post};
+use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 
-use super::backend::Backend;
 use super::caller::Caller;
-use super::health::Health;
+use super::node::health::Health;
 use super::reply::{self, Reply};
 use super::streams;
-use super::{
-    actors_view, checkpoint, container_logs, debugging, demands, explain, node_logs, pods, run, scrape, stats,
-    trace_view, zpages,
-};
 use crate::logic::pods::pod_lifecycle::Demanded;
+use crate::server::logs::{container_logs, node_logs};
+use crate::server::node::{debugging, zpages};
+use crate::server::pods::pod_list;
+use crate::server::pods::{demands, explain};
+use crate::server::sources::{Shared, only_get};
+use crate::server::statistics::{scrape, stats};
+use crate::server::streams::{checkpoint, run};
+use crate::server::views::{actors_view, trace_view};
 use crate::telemetry::Port;
-
-/// What was decided at the start, and is shown since.
-#[derive(Debug, Default)]
-pub struct Pages {
-    /// The body of `/configz`: the effective configuration as JSON.
-    pub configz: String,
-    /// The release whose behaviour this is, such as `v1.36.0`.
-    pub version: String,
-    /// Every flag with its value as text; secrets are not in it.
-    pub flags: BTreeMap<String, String>,
-}
-
-/// The state of all routes.
-pub(super) type Shared = Arc<Backend>;
 
 /// The health port: `/healthz` and its checks. Any method may ask, as upstream's mux has it.
 pub(super) fn healthz(shared: Shared) -> Router {
@@ -121,17 +109,12 @@ fn public_routes() -> Router<Shared> {
         .merge(stats::routes())
 }
 
-/// `GET` takes `HEAD` along; everything else is refused by name.
-pub(super) fn only_get(route: MethodRouter<Shared>) -> MethodRouter<Shared> {
-    route.head(reply::only_get).fallback(reply::only_get)
-}
-
 async fn all_pods(State(shared): State<Shared>) -> Reply {
-    pods::pods(&shared).await
+    pod_list::pods(&shared).await
 }
 
 async fn running_pods(State(shared): State<Shared>) -> Reply {
-    pods::running_pods(&shared).await
+    pod_list::running_pods(&shared).await
 }
 
 async fn metrics(State(shared): State<Shared>, headers: HeaderMap) -> Reply {

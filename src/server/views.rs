@@ -2,6 +2,10 @@
 //!
 //! Every field has a default, so that either side may know more than the other.
 
+pub(super) mod actors_view;
+pub mod table;
+pub(super) mod trace_view;
+
 use serde::{Deserialize, Serialize};
 
 /// The phase in the row of a manifest that gives no pod: no phase of the API, because it is no pod.

@@ -21,7 +21,6 @@ const KNOWN: &[(&[&str], &str)] = &[
         &["logic::pods::pod_lifecycle::job", "logic::pods::pod_lifecycle::parts"],
         "until a job's end lies below the parts",
     ),
-    (&["server::streams::pass", "server::streams::translate", "server::streams::tunnel"], "until `server` has domains"),
     (
         &[
             "sim::agent",
@@ -47,28 +46,6 @@ const KNOWN: &[(&[&str], &str)] = &[
     (&["sim::cluster", "sim::cluster_truth", "sim::resizes", "sim::truth", "sim::world"], "until `sim` has domains"),
     (&["telemetry::attempt_metrics", "telemetry::pod_metrics"], "until `telemetry` has domains"),
     (&["telemetry::metrics", "telemetry::pod_gauges"], "until `telemetry` has domains"),
-    (
-        &[
-            "server::actors_view",
-            "server::backend",
-            "server::checkpoint",
-            "server::container_logs",
-            "server::debugging",
-            "server::demands",
-            "server::explain",
-            "server::health",
-            "server::node_logs",
-            "server::pods",
-            "server::profile",
-            "server::routes",
-            "server::run",
-            "server::stats",
-            "server::streams",
-            "server::trace_view",
-            "server::zpages",
-        ],
-        "until `server` has domains",
-    ),
     (&["launch::assembly", "launch::serving"], "until the address of a socket lies below both"),
 ];
 

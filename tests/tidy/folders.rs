@@ -19,8 +19,7 @@ const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
     ("src/actors/statistics/stats_collector", 2, "an actor and its steps; the figures themselves are in logic"),
     ("src/bin", 1, "Cargo looks for programs here"),
     ("src/logic", 18, "its domains, a folder each"),
-    ("src/server", 27, "not in domains yet"),
-    ("src/server/stats", 2, "routes and their tests"),
+    ("src/server/statistics/stats", 2, "routes and their tests"),
     ("src/sim", 35, "not in domains yet"),
     ("src/telemetry", 33, "not in domains yet"),
 ];

@@ -51,9 +51,20 @@ const OWNED: &[(&str, &[&str])] = &[
     ("prost", &["src/cri", "src/telemetry"]),
     ("ractor", &["src/actors", "src/messages", "src/main.rs", "src/launch", "src/sim"]),
     ("libc", &["src/platform"]),
-    ("nix", &["src/platform", "src/config", "src/server/socket.rs", "src/launch"]),
-    ("rustix", &["src/platform", "src/server/socket.rs"]),
-    ("std::fs", &["src/platform", "src/config", "src/server/socket.rs", "src/launch", "src/cli", "src/sim", "src/bin"]),
+    ("nix", &["src/platform", "src/config", "src/server/listening/socket.rs", "src/launch"]),
+    ("rustix", &["src/platform", "src/server/listening/socket.rs"]),
+    (
+        "std::fs",
+        &[
+            "src/platform",
+            "src/config",
+            "src/server/listening/socket.rs",
+            "src/launch",
+            "src/cli",
+            "src/sim",
+            "src/bin",
+        ],
+    ),
 ];
 
 /// What a decision must not know: clocks, waits, chance, the outside.

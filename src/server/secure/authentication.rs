@@ -17,7 +17,7 @@ use crate::logic::serving::timed_cache::TimedCache;
 use crate::platform::cluster::access_review::{AccessReviews, ReviewError, TokenNames};
 use crate::platform::cluster::certificates::ClientAuthorities;
 use crate::platform::host::clock::Clock;
-use crate::server::connections::Peer;
+use crate::server::listening::connections::Peer;
 
 /// Tokens whose answers are kept.
 const TOKENS_MAX: usize = 4096;

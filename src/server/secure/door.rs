@@ -10,7 +10,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 
 use crate::platform::network::listening;
-use crate::server::connections::{Accept, Opening, Peer};
+use crate::server::listening::connections::{Accept, Opening, Peer};
 
 /// See the module.
 pub(super) struct TlsListener {

@@ -14,7 +14,7 @@ use super::authorization::{Authorization, Verdict};
 use crate::logic::serving::server_access::{Switches, Way, place, way};
 use crate::platform::host::clock::Clock;
 use crate::server::caller::Caller;
-use crate::server::connections::{Peer, Standing};
+use crate::server::listening::connections::{Peer, Standing};
 use crate::server::reply::{self, Reply};
 use crate::telemetry::{Metrics, Port, TraceOrigin, request_answered, request_span};
 

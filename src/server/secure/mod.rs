@@ -22,7 +22,7 @@ pub use authentication::{Authentication, Tokens};
 pub use authorization::Authorization;
 
 use super::backend::Backend;
-use super::connections::{self, Limits};
+use super::listening::connections::{self, Limits};
 use super::routes;
 use crate::actors::server::Listener;
 use crate::logic::serving::server_access::Switches;

@@ -32,9 +32,9 @@ use crate::platform::cluster::live_certificate::LiveCertificate;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls::{Offer, Trust, identified_client, unverified_client};
 use crate::platform::network::tls_server::{ServerTls, server_config};
+use crate::server::backend::Pages;
 use crate::server::caller::Caller;
-use crate::server::connections::Peer;
-use crate::server::routes::Pages;
+use crate::server::listening::connections::Peer;
 use crate::server::tests::{Node, WoundClock, ask};
 
 fn refused() -> ReviewError {

@@ -12,23 +12,8 @@ use super::relay::Traffic;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls::sha256_hex;
 use crate::server::backend::Backend;
+use crate::server::backend::open_streams::Kind;
 use crate::server::caller::Caller;
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub(in crate::server) enum Kind {
-    /// A command.
-    Exec,
-    /// The container's own process.
-    Attach,
-    /// Connections to the pod.
-    PortForward,
-    /// A command without streams.
-    Run,
-    /// A checkpoint of a container.
-    Checkpoint,
-}
 
 /// See the module.
 #[derive(Clone)]

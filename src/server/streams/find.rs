@@ -8,7 +8,7 @@ use crate::cri::{ContainerFilter, ContainerState, CriResult, Labels, PodSandboxF
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::messages::status::status_manager::PodView;
 use crate::server::backend::Backend;
-use crate::server::pods::named;
+use crate::server::pods::pod_list::named;
 
 /// The pod of this name.
 pub(in crate::server) async fn pod(backend: &Backend, namespace: &str, name: &str) -> Result<PodView, Problem> {

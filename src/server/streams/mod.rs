@@ -6,10 +6,13 @@
 //! that a listener that is started anew cuts off nobody.
 
 mod audit;
+mod carried;
+pub(super) mod checkpoint;
 pub(super) mod find;
 mod pass;
 mod problem;
 mod relay;
+pub(super) mod run;
 mod translate;
 mod tunnel;
 mod websocket;
@@ -17,65 +20,21 @@ mod websocket;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex};
-
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, get};
 use serde::Deserialize;
-use tokio::task::JoinSet;
 
-pub(super) use self::audit::{Audit, Kind};
+pub(super) use self::audit::Audit;
 pub(super) use self::problem::Problem;
-use super::backend::Backend;
 use super::reply::{self, Reply};
-use super::routes::Shared;
-use crate::actors::kit::trace::lock;
+use super::sources::Shared;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_containers::find_container;
-use crate::logic::serving::streams::limits::{OpenStreams, TooMany};
 use crate::logic::serving::streams::options::{self, StreamOptions};
 use crate::logic::serving::streams::query;
-
-/// The streams that are open, of all listeners that share it.
-#[derive(Default)]
-pub struct Streams {
-    open: Arc<Mutex<OpenStreams>>,
-    tasks: Mutex<JoinSet<()>>,
-}
-
-/// One open stream; counted until it is dropped.
-pub(super) struct Permit {
-    open: Arc<Mutex<OpenStreams>>,
-    target: String,
-}
-
-impl Streams {
-    pub(super) fn admit(&self, backend: &Backend, target: String, kind: Kind) -> Result<Permit, TooMany> {
-        let now = backend.trace.clock().uptime();
-        lock(&self.open).admit(&backend.stream_settings.limits, &target, kind == Kind::Attach, now)?;
-        Ok(Permit { open: Arc::clone(&self.open), target })
-    }
-
-    /// Carries a stream on, beside the connection that it began with.
-    fn carry(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = lock(&self.tasks);
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
-    }
-
-    /// How many are open.
-    pub fn count(&self) -> usize {
-        lock(&self.open).total()
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        lock(&self.open).release(&self.target);
-    }
-}
+pub(super) use crate::server::backend::open_streams::Kind;
 
 /// Where a request leads.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -9,16 +9,18 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::audit::Audit;
+use super::carried::Carried;
 use super::problem::Problem;
-use super::relay::{Traffic, relay};
-use super::{Permit, translate, tunnel, websocket};
+use super::relay::relay;
+use super::{translate, tunnel, websocket};
 use crate::logic::serving::streams::options::{StreamOptions, V5};
 use crate::logic::serving::streams::passing;
 use crate::platform::network::runtime_stream::{self, Answer, Ask, Refusal};
 use crate::server::backend::Backend;
-use crate::server::connections::Peer;
+use crate::server::backend::open_streams::Permit;
+use crate::server::listening::connections::Peer;
 use crate::server::reply::Reply;
-use crate::server::routes::Shared;
+use crate::server::sources::Shared;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -39,24 +41,6 @@ pub(super) struct Upgrade {
     shared: Shared,
     request: Request,
     client: OnUpgrade,
-}
-
-/// What carries a stream on once its client was answered.
-pub(super) struct Carried {
-    /// The client's connection, as soon as it has the answer.
-    pub(super) client: OnUpgrade,
-    /// How many bytes went which way.
-    pub(super) traffic: Arc<Traffic>,
-    /// How long nothing may move.
-    pub(super) idle_max: std::time::Duration,
-    audit: Audit,
-    _permit: Permit,
-}
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        self.audit.ended(&self.traffic);
-    }
 }
 
 impl Upgrade {

@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::pass::Carried;
+use super::carried::Carried;
 use super::relay::Traffic;
 use super::tunnel::{SPDY, STREAM_PROTOCOL};
 use super::websocket::{self, Connection};

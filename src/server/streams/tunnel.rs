@@ -12,7 +12,7 @@ use futures_util::{Sink, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::pass::Carried;
+use super::carried::Carried;
 use super::problem::Problem;
 use super::relay::relay;
 use super::websocket::{self, Connection};

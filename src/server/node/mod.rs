@@ -1,0 +1,7 @@
+//! Node: health, the pages of the component, and what is open for debugging.
+
+pub(super) mod debugging;
+pub(super) mod health;
+#[cfg(feature = "profiling")]
+pub(super) mod profile;
+pub(super) mod zpages;
