@@ -4,46 +4,40 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus::Registry;
 use prometheus::proto::MetricFamily;
 use tokio::runtime::Handle;
 
-use super::actor_metrics;
-use super::auth_metrics::AuthMetrics;
-use super::certificate_metrics;
-use super::client_metrics::ClientMetrics;
-use super::exposition::Exposition;
-use super::families::Family;
-use super::http_metrics::HttpMetrics;
-use super::image_metrics::ImageMetrics;
-use super::node_metrics::NodeMetrics;
-use super::pod_gauges;
-use super::pod_metrics::PodMetrics;
-use super::probe_metrics;
-use super::process;
-use super::relist_metrics::RelistMetrics;
-use super::resize_metrics;
-use super::runtime_metrics::RuntimeMetrics;
-use super::sli_metrics::SliMetrics;
+use super::node::actor_metrics;
+use super::node::certificate_metrics;
+use super::node::node_metrics::NodeMetrics;
+use super::node::process;
+use super::node::sli_metrics::SliMetrics;
+use super::node::startup_metrics;
+use super::node::statistics_metrics;
+use super::pods::pod_gauges;
+use super::pods::pod_metrics::PodMetrics;
+use super::pods::probe_metrics;
+use super::pods::resize_metrics;
+use super::pods::volume_metrics::VolumeMetrics;
+use super::registry::exposition::Exposition;
+use super::registry::families::Family;
+use super::runtime::image_metrics::ImageMetrics;
+use super::runtime::relist_metrics::RelistMetrics;
+use super::runtime::runtime_metrics::RuntimeMetrics;
+use super::serving::auth_metrics::AuthMetrics;
+use super::serving::client_metrics::ClientMetrics;
+use super::serving::http_metrics::HttpMetrics;
 use super::sources::Sources;
-use super::startup_metrics;
-use super::statistics_metrics;
-use super::traces;
-use super::volume_metrics::VolumeMetrics;
-use crate::actors::kit::trace::Cause;
+use super::spans::traces;
 use crate::config::FeatureGates;
 use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 use crate::logic::resources::CgroupVersion;
 use crate::messages::runtime::pleg::PlegMsg;
 use crate::platform::observer::{Observation, Observer, Review};
-
-/// How long an actor may be waited for; a scrape without its figures is better than none.
-pub(super) const ASK_LIMIT: Duration = Duration::from_secs(2);
-/// Why a scrape asks actors.
-pub(super) const SCRAPE: Cause = Cause::outside("request");
+use crate::telemetry::registry::scrape::{ASK_LIMIT, SCRAPE};
 
 /// See the module.
 pub struct Metrics {

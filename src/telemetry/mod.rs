@@ -18,51 +18,27 @@
 //! # }
 //! ```
 
-mod actor_metrics;
-mod attempt_metrics;
-mod auth_metrics;
-mod certificate_metrics;
-mod client_metrics;
-#[cfg(any(test, feature = "profiling"))]
-mod cpu_profile;
-mod exposition;
-mod families;
-mod http_metrics;
-mod image_metrics;
-mod log_filter;
-mod log_layer;
-mod log_writer;
+mod logs;
 mod metrics;
-mod node_metrics;
-mod observed_cgroups;
-mod pod_gauges;
-mod pod_metrics;
-mod probe_metrics;
-mod process;
-mod register;
-mod relist_metrics;
-mod request_spans;
-mod resize_metrics;
-mod runtime_metrics;
+mod node;
+mod pods;
+mod registry;
+mod runtime;
+mod serving;
 mod setup;
-mod sli_metrics;
 mod sources;
-mod start_metrics;
-mod startup_metrics;
-mod statistics_metrics;
-mod traces;
-mod volume_metrics;
+mod spans;
 
-#[cfg(test)]
-pub(crate) use cpu_profile::SAMPLED_BY_ONE;
-#[cfg(feature = "profiling")]
-pub use cpu_profile::Sampler;
-pub use exposition::Exposition;
-pub use http_metrics::{HttpMetrics, InFlight, Port};
-pub use log_writer::{LogProgress, log_progress};
+pub use logs::log_writer::{LogProgress, log_progress};
 pub use metrics::Metrics;
-pub use observed_cgroups::ObservedCgroups;
-pub use request_spans::{TraceOrigin, request_answered, request_span};
-pub use runtime_metrics::RuntimeMetrics;
+#[cfg(test)]
+pub(crate) use node::cpu_profile::SAMPLED_BY_ONE;
+#[cfg(feature = "profiling")]
+pub use node::cpu_profile::Sampler;
+pub use registry::exposition::Exposition;
+pub use runtime::observed_cgroups::ObservedCgroups;
+pub use runtime::runtime_metrics::RuntimeMetrics;
+pub use serving::http_metrics::{HttpMetrics, InFlight, Port};
 pub use setup::{Guard, TelemetryError, init, set_verbosity};
 pub use sources::Sources;
+pub use spans::request_spans::{TraceOrigin, request_answered, request_span};

@@ -9,10 +9,10 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::log_filter::LogFilter;
-use super::log_layer::{Format, LogLayer};
-use super::log_writer::write_line;
-use super::traces::{self, TURN_TARGET, TracingError};
+use super::logs::log_filter::LogFilter;
+use super::logs::log_layer::{Format, LogLayer};
+use super::logs::log_writer::write_line;
+use super::spans::traces::{self, TURN_TARGET, TracingError};
 use crate::config::{Logging, Tracing};
 
 /// How long the last spans may take to be sent.

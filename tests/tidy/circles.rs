@@ -44,8 +44,6 @@ const KNOWN: &[(&[&str], &str)] = &[
     ),
     (&["sim::api_server::answers", "sim::api_server::watches"], "until `sim` has domains"),
     (&["sim::cluster", "sim::cluster_truth", "sim::resizes", "sim::truth", "sim::world"], "until `sim` has domains"),
-    (&["telemetry::attempt_metrics", "telemetry::pod_metrics"], "until `telemetry` has domains"),
-    (&["telemetry::metrics", "telemetry::pod_gauges"], "until `telemetry` has domains"),
     (&["launch::assembly", "launch::serving"], "until the address of a socket lies below both"),
 ];
 

@@ -1,0 +1,9 @@
+//! Pods: how many there are, how long they take to start, what is tried for them, their probes, resizes and volumes.
+
+pub(super) mod attempt_metrics;
+pub(super) mod pod_gauges;
+pub(super) mod pod_metrics;
+pub(super) mod probe_metrics;
+pub(super) mod resize_metrics;
+pub(super) mod start_metrics;
+pub(super) mod volume_metrics;

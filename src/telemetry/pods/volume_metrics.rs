@@ -1,0 +1,132 @@
+//! Metrics of volumes: what was done for them and how long it took, what a start found, what sweeps left.
+
+use prometheus::{HistogramVec, IntCounter, IntGauge, Registry};
+
+use crate::platform::observer::Observation;
+use crate::telemetry::registry::register::Registrar;
+
+/// Upper bounds of how long something takes for a volume, in seconds.
+const BOUNDS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
+
+/// The one operation that is measured from what was asked for to what is there.
+const OVERALL: &str = "overall_volume_mount";
+
+/// See the module.
+pub(in crate::telemetry) struct VolumeMetrics {
+    operations: HistogramVec,
+    whole: HistogramVec,
+    found: IntCounter,
+    found_errors: IntCounter,
+    /// Always zero: what cannot be read is never removed by force.
+    _forced: [IntCounter; 2],
+    swept: IntGauge,
+    swept_errors: IntGauge,
+}
+
+impl VolumeMetrics {
+    pub(in crate::telemetry) fn new(registry: &Registry) -> Self {
+        let registrar = Registrar(registry);
+        Self {
+            operations: registrar.histograms(
+                "storage_operation_duration_seconds",
+                "[ALPHA] Storage operation duration",
+                &BOUNDS,
+                &["volume_plugin", "operation_name", "status", "migrated"],
+            ),
+            whole: registrar.histograms(
+                "volume_operation_total_seconds",
+                "[ALPHA] Storage operation end to end duration in seconds",
+                &BOUNDS,
+                &["plugin_name", "operation_name"],
+            ),
+            found: registrar.counter(
+                "reconstruct_volume_operations_total",
+                "[ALPHA] The number of volumes that were attempted to be reconstructed from the operating system during \
+                 kubelet startup. This includes both successful and failed reconstruction.",
+            ),
+            found_errors: registrar.counter(
+                "reconstruct_volume_operations_errors_total",
+                "[ALPHA] The number of volumes that failed reconstruction from the operating system during kubelet \
+                 startup.",
+            ),
+            _forced: [
+                registrar.counter(
+                    "force_cleaned_failed_volume_operations_total",
+                    "[ALPHA] The number of volumes that were force cleaned after their reconstruction failed during kubelet \
+                     startup. This includes both successful and failed cleanups.",
+                ),
+                registrar.counter(
+                    "force_cleaned_failed_volume_operation_errors_total",
+                    "[ALPHA] The number of volumes that failed force cleanup after their reconstruction failed during \
+                     kubelet startup.",
+                ),
+            ],
+            swept: registrar.whole_gauge(
+                "kubelet_orphan_pod_cleaned_volumes",
+                "[ALPHA] The total number of orphaned Pods whose volumes were cleaned in the last periodic sweep.",
+            ),
+            swept_errors: registrar.whole_gauge(
+                "kubelet_orphan_pod_cleaned_volumes_errors",
+                "[ALPHA] The number of orphaned Pods whose volumes failed to be cleaned in the last periodic sweep.",
+            ),
+        }
+    }
+
+    /// Counts what is about volumes; whether it was.
+    pub(in crate::telemetry) fn observe(&self, what: &Observation<'_>) -> bool {
+        match what {
+            Observation::VolumeDone { plugin, operation, took, failed } => {
+                let status = if *failed { "fail-unknown" } else { "success" };
+                let labels = [plugin, operation, status, "false"];
+                self.operations.with_label_values(&labels).observe(took.as_secs_f64());
+            }
+            Observation::VolumeThere { plugin, took } => {
+                self.whole.with_label_values(&[plugin, OVERALL]).observe(took.as_secs_f64());
+            }
+            Observation::VolumesFound { count, failed } => {
+                self.found.inc_by(*count as u64);
+                self.found_errors.inc_by((*failed).into());
+            }
+            Observation::OrphansSwept { found, failed } => {
+                self.swept.set(i64::try_from(*found).unwrap_or(i64::MAX));
+                self.swept_errors.set(i64::try_from(*failed).unwrap_or(i64::MAX));
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Tries are one thing, from what was asked for to what is there another.
+    #[test]
+    fn a_volume_that_came_late_is_measured_as_a_whole_once() {
+        let registry = Registry::new();
+        let metrics = VolumeMetrics::new(&registry);
+        let (plugin, took) = ("kubernetes.io/nfs", Duration::from_secs(2));
+        for failed in [true, true, false] {
+            metrics.observe(&Observation::VolumeDone { plugin, operation: "volume_mount", took, failed });
+        }
+        metrics.observe(&Observation::VolumeThere { plugin, took: Duration::from_secs(30) });
+        let families = registry.gather();
+        let whole = families.iter().find(|family| family.name() == "volume_operation_total_seconds").expect("told");
+        let [one] = whole.get_metric() else { panic!("{whole:?}") };
+        let labels: Vec<&str> = one.get_label().iter().map(prometheus::proto::LabelPair::value).collect();
+        assert_eq!(labels, [OVERALL, plugin]);
+        assert_eq!((one.get_histogram().get_sample_count(), one.get_histogram().get_sample_sum()), (1, 30.0));
+    }
+
+    /// VOL-15: a sweep counts all orphans, those that stay among them.
+    #[test]
+    fn a_sweep_counts_what_stays_too() {
+        let registry = Registry::new();
+        let metrics = VolumeMetrics::new(&registry);
+        metrics.observe(&Observation::OrphansSwept { found: 3, failed: 1 });
+        assert_eq!((metrics.swept.get(), metrics.swept_errors.get()), (3, 1));
+    }
+}
