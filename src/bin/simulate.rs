@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use podwright::sim::faults::{parse_list, write_list};
-use podwright::sim::{Crash, Options, Run, cluster_scenario, describe, run, scenario};
+use podwright::sim::scenarios::{cluster_scenario, scenario};
+use podwright::sim::{Crash, Options, Run, describe, run};
 
 /// What memory may grow by while pods come and go, in percent.
 const GROWTH_MAX: f64 = 10.0;

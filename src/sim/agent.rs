@@ -7,10 +7,10 @@ use ractor::ActorCell;
 
 use super::api_server::link::Link;
 use super::clock::AgentClock;
-use super::crashes::Crashes;
-use super::disk::POD_LOGS;
+use super::faults::crashes::Crashes;
 use super::node::Node;
-use super::outlet::{Life, Outlet};
+use super::node::disk::POD_LOGS;
+use super::node::outlet::{Life, Outlet};
 use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{self, Trace};
@@ -31,7 +31,6 @@ use crate::logic::network::dns::DnsSettings;
 use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
-use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::messages::root::RootMsg;
@@ -39,9 +38,8 @@ use crate::platform::cluster::objects::Standalone;
 use crate::platform::cluster::offline_store::{OfflineStore, RememberedObjects};
 use crate::platform::host::node_facts::FixedNodeFacts;
 use crate::platform::observer::Unobserved;
-
-/// The node's name.
-pub const NODE_NAME: &str = "node-1";
+use crate::sim::node::NODE_NAME;
+use crate::sim::node::cgroups::cgroup_tree;
 
 /// See the module.
 pub struct Incarnation {
@@ -130,11 +128,6 @@ fn node_settings(address: std::net::IpAddr) -> NodeSettings {
     settings.status.port = 10250;
     settings.status.images_max = 50;
     settings
-}
-
-/// Where the agent's cgroups are.
-pub fn cgroup_tree() -> CgroupTree {
-    CgroupTree::new("/", true).expect("the root is a path")
 }
 
 impl Incarnation {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::behaviour::{Behaviour, Life};
 use super::clock::Date;
+use super::pods::behaviour::{Behaviour, Life};
 use crate::cri::pod_mapping::labels::POD_UID;
 use crate::cri::{
     Container, ContainerConfig, ContainerFilter, ContainerMetadata, ContainerState, ContainerStatus, CriError,

@@ -1,10 +1,13 @@
 //! What goes wrong, how often, and by whose chance.
 
+pub mod crashes;
+pub mod random;
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::random::Random;
+use super::faults::random::Random;
 use crate::actors::kit::trace::lock;
 
 /// A kind of trouble. Names are what `--faults` takes.

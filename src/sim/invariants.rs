@@ -1,5 +1,5 @@
 //! What must hold whatever goes wrong, by name. Checked at each change of the runtime; what must hold once all is quiet
-//! is in [`super::truth`].
+//! is in [`super::world::truth`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -7,48 +7,25 @@
 
 pub mod agent;
 pub mod api_server;
-pub mod behaviour;
-mod busy;
-pub mod cgroups;
 pub mod clock;
-pub mod cluster;
-pub mod cluster_scenario;
-pub mod cluster_truth;
 pub mod containers;
-pub mod crashes;
-pub mod disk;
-pub mod events;
 pub mod faults;
-pub mod images;
 pub mod invariants;
-pub mod lists;
-pub mod logs;
-pub mod manifests;
 pub mod meter;
 #[cfg(test)]
 mod negative_api_tests;
 #[cfg(test)]
 mod negative_tests;
-pub mod network_rules;
 pub mod node;
-pub mod outlet;
 pub mod pods;
-pub mod probes;
-pub mod process_placement;
-pub mod random;
-pub mod resizes;
-pub mod runtime;
-pub mod scenario;
-pub mod statistics;
+pub mod scenarios;
 pub mod story;
-pub mod truth;
-pub mod volumes;
 pub mod world;
 
 use std::sync::Once;
 
-pub use crashes::Crash;
 pub use faults::Fault;
+pub use faults::crashes::Crash;
 pub use invariants::Violation;
 pub use pods::SimPod;
 pub use story::Line;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::agent::NODE_NAME;
 use super::api_server::{Request, Who};
-use super::cluster::NAMESPACE;
 use super::invariants::*;
 use super::negative_tests::{Rogue, alone, in_cluster, shows, spoil_container, trips};
+use super::node::NODE_NAME;
 use super::node::spawn;
+use super::world::cluster::NAMESPACE;
 use super::{SimPod, World, run};
 use crate::actors::kit::trace::lock;
 use crate::cri::RuntimeService;

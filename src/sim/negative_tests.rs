@@ -8,10 +8,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde_json::{Value, json};
 
-use super::cluster::NAMESPACE;
 use super::invariants::*;
-use super::outlet::{Life, Outlet};
-use super::truth::{self, check_forward};
+use super::node::outlet::{Life, Outlet};
+use super::world::cluster::NAMESPACE;
+use super::world::truth::{self, check_forward};
 use super::{Options, SimPod, World, run};
 use crate::actors::kit::trace::lock;
 use crate::cri::{
@@ -72,7 +72,7 @@ pub(super) fn trips<F: Future<Output = ()>>(
 
 /// What is not as it should be, by name; told with how.
 async fn named_problems(world: &World) -> BTreeSet<&'static str> {
-    let problems = truth::problems(world).await;
+    let problems = world.problems().await;
     for (name, how) in &problems {
         world.node().story.tell("test", format!("{name}: {how}"));
     }

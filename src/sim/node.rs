@@ -1,22 +1,33 @@
 //! The simulated node: all that stays when the agent goes. Runtime, images, disk, cgroups, manifests, time, story.
 
+pub(super) mod busy;
+pub mod cgroups;
+pub mod disk;
+pub mod manifests;
+pub mod network_rules;
+pub mod outlet;
+pub mod process_placement;
+pub mod runtime;
+pub mod statistics;
+pub mod volumes;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::cgroups::Cgroups;
 use super::clock::VirtualTime;
 use super::containers::{Containers, SimContainer};
-use super::disk::Disk;
-use super::events::Events;
 use super::faults::Faults;
-use super::images::Images;
 use super::invariants::Invariants;
-use super::lists::Past;
-use super::manifests::Manifests;
-use super::network_rules::Firewall;
-use super::process_placement::Processes;
+use super::node::cgroups::Cgroups;
+use super::node::disk::Disk;
+use super::node::manifests::Manifests;
+use super::node::network_rules::Firewall;
+use super::node::process_placement::Processes;
+use super::node::runtime::events::Events;
+use super::node::runtime::images::Images;
+use super::node::runtime::lists::Past;
 use super::story::Story;
 use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerEventKind, SandboxState};
@@ -316,3 +327,6 @@ impl Node {
 pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
 }
+
+/// The node's name.
+pub const NODE_NAME: &str = "node-1";

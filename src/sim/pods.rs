@@ -1,9 +1,10 @@
 //! Pods for tests: builders with defaults, so that what a test sets is what it is about.
 
+pub mod behaviour;
+
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
-use super::manifests::Manifests;
+use super::pods::behaviour::Behaviour;
 use crate::logic::manifest::{Source, check_static};
 use crate::logic::model::ids::PodUid;
 
@@ -14,7 +15,7 @@ pub struct SimSpec {
     pub name: String,
     /// Image.
     pub image: String,
-    /// What it does; see [`super::behaviour`].
+    /// What it does; see [`super::pods::behaviour`].
     pub does: String,
     /// Its own `restartPolicy`.
     pub restarts: Option<&'static str>,
@@ -155,7 +156,7 @@ impl SimPod {
     }
 
     /// An HTTP probe of the last container: `readinessProbe`, `livenessProbe` or `startupProbe`, each second, on a path
-    /// of [`super::probes`].
+    /// of [`super::node::runtime::probes`].
     #[must_use]
     pub fn probe(self, kind: &'static str, path: &str) -> Self {
         let probe = json!({ "httpGet": { "path": path, "port": 80 }, "periodSeconds": 1, "failureThreshold": 2 });
@@ -187,7 +188,7 @@ impl SimPod {
         self
     }
 
-    /// Hooks of the last container's by commands of [`super::probes`]: `postStart`, `preStop`.
+    /// Hooks of the last container's by commands of [`super::node::runtime::probes`]: `postStart`, `preStop`.
     #[must_use]
     pub fn hooks(self, hooks: &[(&str, &str)]) -> Self {
         let hook = |command: &str| json!({ "exec": { "command": [command] } });
@@ -248,7 +249,7 @@ impl SimPod {
     /// # Panics
     /// For a pod that the agent refuses: a mistake of the test.
     pub fn uid(&self, node: &str) -> PodUid {
-        let source = Source::File { path: Manifests::path(&self.name) };
+        let source = Source::File { path: manifest_path(&self.name) };
         let checked = check_static(&self.manifest(), &source, node);
         let checked = checked.unwrap_or_else(|error| panic!("pod {} of the test is refused: {error}", self.name));
         PodUid::from(checked.pod.metadata.uid.as_deref().unwrap_or_default())
@@ -258,4 +259,12 @@ impl SimPod {
 fn spec(name: &str, does: &str) -> SimSpec {
     let (name, image, does) = (name.to_owned(), "app:1".to_owned(), does.to_owned());
     SimSpec { name, image, does, restarts: None, rules: vec![], fields: vec![] }
+}
+
+/// The static pod path.
+pub const FOLDER: &str = "/etc/kubernetes/manifests";
+
+/// The path of a pod's manifest.
+pub fn manifest_path(name: &str) -> String {
+    format!("{FOLDER}/{name}.json")
 }

@@ -1,27 +1,33 @@
 //! `World`: a simulated node with the agent on it, as a test handles it.
 
+pub mod cluster;
+pub mod cluster_truth;
+pub mod resizes;
+pub mod truth;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::agent::{Incarnation, NODE_NAME};
+use super::agent::Incarnation;
 use super::api_server::link::Link;
 use super::clock::VirtualTime;
-use super::crashes::{Crash, Crashes};
+use super::faults::crashes::{Crash, Crashes};
+use super::faults::random::Random;
 use super::faults::{Fault, Faults};
 use super::invariants::Violation;
 use super::meter::TurnMeter;
 use super::node::{Node, spawn};
 use super::pods::SimPod;
-use super::random::Random;
 use super::story::{Line, Story};
-use super::{cluster, runtime, truth};
 use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::settings::Settings;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
 use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
+use crate::sim::node::NODE_NAME;
+use crate::sim::node::runtime;
 
 /// Wait of the service manager before it starts an agent that ended.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
@@ -433,6 +439,14 @@ impl World {
         }
     }
 
+    /// What is not as it should be, once all is quiet.
+    pub async fn problems(&self) -> Vec<truth::Problem> {
+        match self.shared.link {
+            Some(_) => cluster_truth::problems(self).await,
+            None => truth::problems(self).await,
+        }
+    }
+
     /// Waits until the node is what it should be and stays so for some seconds; says how long that took. What it is not
     /// at the end of [`SETTLE_LIMIT`] is a broken invariant each.
     pub async fn settle(&self) -> Duration {
@@ -442,7 +456,7 @@ impl World {
         loop {
             let now = self.node().version();
             if now != version || good == 0 {
-                last = truth::problems(self).await;
+                last = self.problems().await;
                 version = now;
             }
             good = if last.is_empty() { good + 1 } else { 0 };
@@ -486,7 +500,7 @@ impl World {
 
     /// Once nothing is wanted: logs that are still read go, too.
     pub(super) async fn logs_go(&self) {
-        self.sleep(super::disk::LOGS_KEPT_MAX).await;
+        self.sleep(super::node::disk::LOGS_KEPT_MAX).await;
         self.settle().await;
     }
 

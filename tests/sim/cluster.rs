@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use podwright::sim::faults::{parse_list, write_list};
-use podwright::sim::{Crash, Line, Options, Run, SimPod, World, cluster_scenario, describe, run, simulate_with};
+use podwright::sim::scenarios::cluster_scenario;
+use podwright::sim::{Crash, Line, Options, Run, SimPod, World, describe, run, simulate_with};
 use serde_json::json;
 
 use super::common::{seeds, side_by_side};

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use podwright::sim::faults::random::Random;
 use podwright::sim::faults::{parse_list, write_list};
-use podwright::sim::random::Random;
-use podwright::sim::{Options, SimPod, World, describe, run, scenario};
+use podwright::sim::scenarios::scenario;
+use podwright::sim::{Options, SimPod, World, describe, run};
 
 /// What the derived seeds come from when nobody names the tree.
 const TREE_DEFAULT: &str = "no tree";

@@ -4,7 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use podwright::sim::faults::parse_list;
-use podwright::sim::{Line, Options, run, scenario};
+use podwright::sim::scenarios::scenario;
+use podwright::sim::{Line, Options, run};
 
 fn story(seed: u64) -> Vec<Line> {
     let options = Options { faults: parse_list("all").expect("a list"), ..Options::default() };

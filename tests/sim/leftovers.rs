@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use podwright::logic::volumes::order::{VolumePlace, plugin};
-use podwright::sim::disk::LOGS_KEPT_MAX;
+use podwright::sim::node::disk::LOGS_KEPT_MAX;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
 use serde_json::json;
 

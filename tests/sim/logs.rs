@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podwright::sim::crashes::Crash;
+use podwright::sim::faults::crashes::Crash;
 use podwright::sim::faults::parse_list;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};
 

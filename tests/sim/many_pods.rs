@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use podwright::sim::{scenario, simulate};
+use podwright::sim::scenarios::scenario;
+use podwright::sim::simulate;
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the time printed is real")]

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use podwright::messages::status::status_manager::PodView;
-use podwright::sim::{Options, SimPod, World, scenario, simulate, simulate_with};
+use podwright::sim::scenarios::scenario;
+use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
 use serde_json::{Value, json};
 
 use super::resize::{in_a_cluster, seconds};

@@ -8,7 +8,8 @@ use podwright::actors::kit::trace::Cause;
 use podwright::logic::statistics::sample::{Snapshot, Wanted};
 use podwright::logic::statistics::signals::{Signal, Signals};
 use podwright::messages::stats_collector::StatsCollectorMsg;
-use podwright::sim::{Crash, Options, World, describe, run, scenario};
+use podwright::sim::scenarios::scenario;
+use podwright::sim::{Crash, Options, World, describe, run};
 
 const SEED: u64 = 11;
 

@@ -20,7 +20,6 @@ const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
     ("src/bin", 1, "Cargo looks for programs here"),
     ("src/logic", 18, "its domains, a folder each"),
     ("src/server/statistics/stats", 2, "routes and their tests"),
-    ("src/sim", 35, "not in domains yet"),
 ];
 
 fn is_tests(name: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::answers::Refused;
+use super::refusal::Refused;
 use super::resources::Target;
 use super::store::{Selection, Store};
 use super::{Request, Who};

@@ -16,17 +16,18 @@ use hyper::body::Frame;
 use kube::client::Body;
 use serde_json::Value;
 
-use super::answers::{Answer, Refused};
+use super::answers::Answer;
+use super::refusal::Refused;
 use super::resources::Target;
 use super::watches::Cut;
 use super::{ApiServer, Mood, Request, Who};
 use crate::actors::kit::trace::lock;
 use crate::platform::cluster::kube_api;
-use crate::sim::agent::NODE_NAME;
 use crate::sim::faults::Fault;
+use crate::sim::faults::random::Random;
+use crate::sim::node::NODE_NAME;
 use crate::sim::node::Node;
-use crate::sim::outlet::Outlet;
-use crate::sim::random::Random;
+use crate::sim::node::outlet::Outlet;
 
 /// The longest time in which a server that has just started fills its caches.
 const FILLING_MAX: Duration = Duration::from_secs(12);

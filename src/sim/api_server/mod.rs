@@ -10,6 +10,7 @@ pub mod http;
 pub mod link;
 pub mod patch;
 pub mod pods;
+pub mod refusal;
 pub mod resources;
 pub mod store;
 mod verbs;
@@ -23,12 +24,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
-use self::answers::{Answer, Refused};
+use self::answers::Answer;
 use self::resources::Target;
 use self::store::{Key, Saved, Selection, Store};
 use self::watches::{Cut, Watching};
 use crate::actors::kit::trace::lock;
 use crate::logic::model::time::Moment;
+use crate::sim::api_server::refusal::Refused;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::answers::Refused;
+use super::refusal::Refused;
 use super::resources::Resource;
 use crate::logic::manifest::defaults::apply_defaults;
 

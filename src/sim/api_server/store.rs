@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::answers::Refused;
+use super::refusal::Refused;
 use super::resources::Resource;
 
 /// Changes that are remembered for watches that begin in the past.

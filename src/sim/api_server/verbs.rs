@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::answers::Refused;
+use super::refusal::Refused;
 use super::resources::Target;
 use super::store::Key;
 use super::{ApiServer, Request, Who, patch, pods};

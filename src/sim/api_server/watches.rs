@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use super::answers::Refused;
+use super::refusal::Refused;
 use super::{ApiServer, instant};
 
 /// Wait between bookmarks.

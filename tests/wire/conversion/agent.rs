@@ -256,7 +256,7 @@ pub async fn want(agent: &Arc<Agent>, pods: BTreeMap<PodUid, Arc<Pod>>) {
     let allocatable =
         json!({ "cpu": "100", "memory": "1Ti", "pods": "1000", "hugepages-2Mi": "1Gi", "hugepages-1Gi": "4Gi" });
     let node: Node = serde_json::from_value(json!({
-        "metadata": { "name": podwright::sim::agent::NODE_NAME, "labels": labels },
+        "metadata": { "name": podwright::sim::node::NODE_NAME, "labels": labels },
         "status": { "allocatable": allocatable },
     }))
     .unwrap();

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::agent::cgroup_tree;
-use super::faults::Fault;
-use super::node::Node;
+use super::Node;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
@@ -13,6 +11,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
+use crate::sim::faults::Fault;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -130,4 +129,9 @@ impl CgroupManager for Outlet {
             of_pod.filter(|one| one.state == ContainerState::Running).map(|one| one.memory).sum()
         })
     }
+}
+
+/// Where the agent's cgroups are.
+pub fn cgroup_tree() -> CgroupTree {
+    CgroupTree::new("/", true).expect("the root is a path")
 }

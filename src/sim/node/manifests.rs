@@ -8,13 +8,11 @@ use async_trait::async_trait;
 use futures_util::stream;
 use tokio::sync::mpsc;
 
-use super::faults::{Fault, Faults};
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::platform::pods::manifests::{Changes, Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
-
-/// The static pod path.
-pub const FOLDER: &str = "/etc/kubernetes/manifests";
+use crate::sim::faults::{Fault, Faults};
+use crate::sim::pods::{FOLDER, manifest_path};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -24,14 +22,9 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// The path of a pod's manifest.
-    pub fn path(name: &str) -> String {
-        format!("{FOLDER}/{name}.json")
-    }
-
     /// Writes a manifest.
     pub fn write(&self, name: &str, content: &[u8], faults: &Faults) {
-        lock(&self.files).insert(Self::path(name).into(), content.into());
+        lock(&self.files).insert(manifest_path(name).into(), content.into());
         self.hint(FolderChange::growing(), faults);
     }
 
@@ -42,7 +35,7 @@ impl Manifests {
 
     /// Removes a manifest.
     pub fn remove(&self, name: &str, faults: &Faults) {
-        let path = PathBuf::from(Self::path(name));
+        let path = PathBuf::from(manifest_path(name));
         lock(&self.files).remove(&path);
         self.hint(FolderChange { is_whole: true, removed: [path].into() }, faults);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::scenario::pod as any_pod;
-use super::{SimPod, World};
+use crate::sim::{SimPod, World};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

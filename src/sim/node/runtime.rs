@@ -1,4 +1,9 @@
-//! The runtime service: containerd's manners over what [`super::containers`] holds.
+//! The runtime service: containerd's manners over what [`crate::sim::containers`] holds.
+
+pub mod events;
+pub mod images;
+pub mod lists;
+pub mod probes;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -6,11 +11,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::faults::Fault;
-use super::invariants::VOLUMES_OUTLIVE;
-use super::node::Node;
+use super::Node;
 use super::outlet::{Call, Outlet};
-use super::probes::{answer, slowness};
+use super::runtime::probes::{answer, slowness};
 use crate::actors::kit::trace::lock;
 use crate::cri::{
     CgroupDriver, Container, ContainerConfig, ContainerEventKind, ContainerEvents, ContainerFilter, ContainerState,
@@ -20,6 +23,8 @@ use crate::cri::{
     StatsFilter, Streams,
 };
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+use crate::sim::faults::Fault;
+use crate::sim::invariants::VOLUMES_OUTLIVE;
 
 /// Added to a stop's grace period for its deadline (CRI-02).
 const STOP_MARGIN: Duration = Duration::from_secs(120);
@@ -68,7 +73,7 @@ fn cut_off_sandbox(node: &Node, config: &PodSandboxConfig) {
     }
 }
 
-pub(super) fn remove_sandbox(node: &Node, id: &SandboxId) {
+pub(in crate::sim) fn remove_sandbox(node: &Node, id: &SandboxId) {
     node.stop_sandbox(id, "is stopped for its removal");
     let known =
         lock(&node.containers).sandboxes.get(id).map(|one| (one.metadata.uid.clone(), one.metadata.name.clone()));
@@ -131,7 +136,7 @@ fn start(node: &Node, id: &ContainerId) -> CriResult<()> {
 fn update(node: &Node, id: &ContainerId, to: &LinuxContainerResources) -> CriResult<()> {
     let updated = lock(&node.containers).update(id, to);
     node.changed();
-    let label = lock(&node.containers).containers.get(id).map(super::containers::SimContainer::label);
+    let label = lock(&node.containers).containers.get(id).map(crate::sim::containers::SimContainer::label);
     let what = match &updated {
         Ok(()) => format!("gets shares {}, quota {}, memory {}", to.cpu_shares, to.cpu_quota, to.memory_limit_in_bytes),
         Err(error) => format!("is not updated: {error}"),
@@ -204,7 +209,7 @@ impl Drop for LeftCommand<'_> {
 }
 
 impl Outlet {
-    /// Runs a command of [`super::probes`]'s words in a container, until it ends, its time is over or the container ends.
+    /// Runs a command of [`super::runtime::probes`]'s words in a container, until it ends, its time is over or the container ends.
     async fn run_command(&self, id: &ContainerId, command: String, timeout: Duration) -> CriResult<ExecOutcome> {
         let (about, word) = (id.clone(), command.split(' ').next().unwrap_or_default().to_owned());
         let begun = self.ask("ExecSync", move |node| {
@@ -297,7 +302,7 @@ impl RuntimeService for Outlet {
 
     async fn list_pod_sandboxes(&self, filter: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
         let filter = filter.clone();
-        self.ask("ListPodSandbox", move |node| Ok(super::lists::sandboxes(node, &filter))).await
+        self.ask("ListPodSandbox", move |node| Ok(super::runtime::lists::sandboxes(node, &filter))).await
     }
 
     async fn create_container(
@@ -336,7 +341,7 @@ impl RuntimeService for Outlet {
 
     async fn list_containers(&self, filter: &ContainerFilter) -> CriResult<Vec<Container>> {
         let filter = filter.clone();
-        self.ask("ListContainers", move |node| Ok(super::lists::containers(node, &filter))).await
+        self.ask("ListContainers", move |node| Ok(super::runtime::lists::containers(node, &filter))).await
     }
 
     async fn container_status(&self, id: &ContainerId) -> CriResult<ContainerStatus> {

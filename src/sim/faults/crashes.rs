@@ -5,11 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
-use super::faults::{Fault, Faults};
-use super::meter::TurnMeter;
 use super::random::Random;
-use super::story::Story;
+use super::{Fault, Faults};
 use crate::actors::kit::trace::{self, lock};
+use crate::sim::meter::TurnMeter;
+use crate::sim::story::Story;
 
 /// Share of turns that fail while [`Fault::Crashes`] goes on.
 const SHARE: f64 = 0.01;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::stream;
 use tokio::sync::mpsc;
 
-use super::faults::Fault;
-use super::node::Node;
 use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerEvent, ContainerEventKind, ContainerEvents, CriError, CriResult};
 use crate::logic::model::ids::{ContainerId, PodUid};
+use crate::sim::faults::Fault;
+use crate::sim::node::Node;
 
 type Sender = mpsc::UnboundedSender<CriResult<ContainerEvent>>;
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::disk::{Disk, log_place};
-use super::outlet::Outlet;
+use super::{Disk, log_place};
 use crate::actors::kit::trace::lock;
 use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
 use crate::platform::logs::container_logs::ContainerLogs;
+use crate::sim::node::outlet::Outlet;
 
 /// From a write to whoever hears of it.
 const HEARD_AFTER: Duration = Duration::from_millis(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{SimPod, World};
+use crate::sim::{SimPod, World};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::agent::{NODE_NAME, cgroup_tree};
-use super::api_server::answers::Refused;
-use super::api_server::link::{Link, asked_since};
-use super::api_server::{ApiServer, Deed, Who};
-use super::faults::Fault;
-use super::invariants::{API_BOUNDED, GONE_FIRST, OWN_DELETES, STATUS_FORWARD};
-use super::node::{Node, spawn};
-use super::pods::SimPod;
-use super::world::{Wanted, World};
+use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
+use crate::sim::api_server::link::{Link, asked_since};
+use crate::sim::api_server::refusal::Refused;
+use crate::sim::api_server::{ApiServer, Deed, Who};
+use crate::sim::faults::Fault;
+use crate::sim::invariants::{API_BOUNDED, GONE_FIRST, OWN_DELETES, STATUS_FORWARD};
+use crate::sim::node::NODE_NAME;
+use crate::sim::node::cgroups::cgroup_tree;
+use crate::sim::node::{Node, spawn};
+use crate::sim::pods::SimPod;
 
 /// The namespace of all pods.
 pub const NAMESPACE: &str = "default";
@@ -37,7 +38,7 @@ fn collection(plural: &str) -> String {
 }
 
 /// The API server of a node, with those who watch over what its agent does there.
-pub(super) fn begin(seed: u64, node: &Arc<Node>) -> Arc<Link> {
+pub(in crate::sim) fn begin(seed: u64, node: &Arc<Node>) -> Arc<Link> {
     let time = node.time.clone();
     let server = ApiServer::new(move || time.truly());
     let witness = Arc::downgrade(node);

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ContainerStatus;
 
-use super::agent::cgroup_tree;
-use super::behaviour::Life;
-use super::containers::{Containers, SimContainer};
-use super::faults::Fault;
-use super::invariants::{NOTHING_LEFT, STATUS_FORWARD, TRUE_STATUS, UNWANTED_STOPS, WANTED_RUNS};
-use super::node::Node;
-use super::pods::{SimPod, SimSpec};
-use super::world::{Wanted, World};
+use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerState, SandboxState};
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::pod_status::DEADLINE_EXCEEDED;
 use crate::messages::status::status_manager::PodView;
+use crate::sim::containers::{Containers, SimContainer};
+use crate::sim::faults::Fault;
+use crate::sim::invariants::{NOTHING_LEFT, STATUS_FORWARD, TRUE_STATUS, UNWANTED_STOPS, WANTED_RUNS};
+use crate::sim::node::Node;
+use crate::sim::node::cgroups::cgroup_tree;
+use crate::sim::pods::behaviour::Life;
+use crate::sim::pods::{SimPod, SimSpec};
 
 /// The longest that a container which ends again and again may be down: the back-off, and time to start.
 const DOWN_MAX: Duration = Duration::from_secs(330);
@@ -44,16 +44,13 @@ impl Told {
     }
 
     /// Forgets all that was told.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::sim) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
-/// What is not as it should be.
+/// What is not as it should be on a node without a cluster.
 pub async fn problems(world: &World) -> Vec<Problem> {
-    if world.shared.link.is_some() {
-        return super::cluster_truth::problems(world).await;
-    }
     let wanted: Vec<Wanted> = world.wanted().into_values().collect();
     let mut problems = of_unwanted(world.node(), &wanted);
     let Some(views) = world.statuses().await else {
@@ -112,7 +109,7 @@ pub(super) fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
 }
 
 /// Whether the pod runs, or has ended as it may.
-pub(super) fn as_wanted(
+pub(in crate::sim) fn as_wanted(
     node: &Node,
     containers: &Containers,
     wanted: &Wanted,
@@ -242,7 +239,7 @@ fn loops(node: &Node, newest: Option<&SimContainer>) -> Result<(), String> {
 }
 
 /// How the status differs from what the runtime holds.
-pub(super) fn untrue(node: &Node, containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<String> {
+pub(in crate::sim) fn untrue(node: &Node, containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<String> {
     let statuses =
         view.status.container_statuses.iter().flatten().chain(view.status.init_container_statuses.iter().flatten());
     let by_name: BTreeMap<&str, &ContainerStatus> = statuses.map(|status| (status.name.as_str(), status)).collect();
@@ -299,7 +296,7 @@ fn invented(status: &ContainerStatus) -> Option<String> {
 /// Final phases stay, counts never fall. A static pod whose time was over by a clock that was ahead may live on for the next
 /// agent, once the clock is right: no API object keeps its start, and what the runtime holds tells that and no more. As
 /// upstream: there no static pod without a mirror keeps its start.
-pub(super) fn check_forward(world: &World, views: &[PodView]) {
+pub(in crate::sim) fn check_forward(world: &World, views: &[PodView]) {
     let mut told = lock(&world.shared.told);
     let told = &mut *told;
     let (agent, may_be_early) = (world.incarnations(), world.node().faults.had(Fault::ClockSteps));

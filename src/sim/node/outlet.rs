@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::faults::{Fate, Fault};
-use super::node::Node;
-use super::random::Random;
+use super::Node;
 use crate::actors::kit::trace::lock;
 use crate::cri::open_calls::OpenCalls;
 use crate::cri::{CriError, CriResult};
+use crate::sim::faults::random::Random;
+use crate::sim::faults::{Fate, Fault};
 
 /// The deadline of most calls (CRI-02).
 pub(super) const LIMIT: Duration = Duration::from_secs(120);
@@ -69,7 +69,7 @@ impl Call {
 pub struct Outlet {
     node: Arc<Node>,
     life: Arc<Life>,
-    pub(super) random: Arc<Random>,
+    pub(in crate::sim) random: Arc<Random>,
 }
 
 impl Outlet {
@@ -105,19 +105,19 @@ impl Outlet {
     }
 
     /// Begins a call that is not one to the runtime: counted like those, a place to be killed at. Gives its number.
-    pub(super) async fn begin_call(&self) -> u64 {
+    pub(in crate::sim) async fn begin_call(&self) -> u64 {
         let number = self.node.calls.fetch_add(1, Ordering::Relaxed);
         self.step(number, false).await;
         number
     }
 
     /// Such a call took effect.
-    pub(super) async fn end_call(&self, number: u64) {
+    pub(in crate::sim) async fn end_call(&self, number: u64) {
         self.step(number, true).await;
     }
 
     /// Time passes on such a call.
-    pub(super) async fn pass(&self, time: Duration) {
+    pub(in crate::sim) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
         self.stand_still_if_dead().await;
     }
@@ -194,7 +194,7 @@ impl Outlet {
     }
 
     /// Time passes; breaks off when the runtime goes down meanwhile.
-    pub(super) async fn wait(&self, epoch: u64, time: Duration) -> CriResult<()> {
+    pub(in crate::sim) async fn wait(&self, epoch: u64, time: Duration) -> CriResult<()> {
         self.check_runtime(epoch)?;
         tokio::time::sleep(time).await;
         self.stand_still_if_dead().await;

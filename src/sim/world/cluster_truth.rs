@@ -8,22 +8,22 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-use super::agent::NODE_NAME;
-use super::api_server::pods::is_over;
-use super::behaviour::Life;
 use super::cluster::is_mirror;
-use super::invariants::{API_TRUTH, MIRRORS, NODE_READY, TRUE_STATUS, WANTED_RUNS};
 use super::truth::{Problem, as_wanted, of_unwanted, untrue};
-use super::world::{Wanted, World};
+use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 use crate::messages::status::status_manager::PodView;
+use crate::sim::api_server::pods::is_over;
+use crate::sim::invariants::{API_TRUTH, MIRRORS, NODE_READY, TRUE_STATUS, WANTED_RUNS};
+use crate::sim::node::NODE_NAME;
+use crate::sim::pods::behaviour::Life;
 
 /// The oldest that a Lease may be.
 const LEASE_AGE_MAX: Duration = Duration::from_secs(40);
 
-/// What is not as it should be.
+/// What is not as it should be on a node of a cluster.
 pub async fn problems(world: &World) -> Vec<Problem> {
     let statics: Vec<Wanted> = world.wanted().into_values().collect();
     let pods: Vec<Wanted> = world.api_wanted().into_values().collect();

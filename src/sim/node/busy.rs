@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::faults::Fault;
-use super::node::Node;
+use super::Node;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::cri::{CriError, CriResult};
 use crate::platform::files::FileError;
+use crate::sim::faults::Fault;
 
 /// The share of things that are busy once somebody wants to be rid of them.
 const SHARE: f64 = 0.25;

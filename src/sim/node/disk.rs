@@ -1,5 +1,7 @@
 //! Pods' files, in memory, with a disk that is full now and then.
 
+pub mod logs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -8,8 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::busy::Busy;
-use super::faults::Fault;
-use super::logs::Writing;
+use super::disk::logs::Writing;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
@@ -24,6 +25,7 @@ use crate::platform::logs::log_reader::{Admission, LogReadError, LogReader, LogW
 use crate::platform::logs::node_logs::{JournalOutput, NodeLog, NodeLogs};
 use crate::platform::pods::pod_files::{PodFiles, PodPlace};
 use crate::platform::pods::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
+use crate::sim::faults::Fault;
 
 /// Where pods' logs are.
 pub const POD_LOGS: &str = "/var/log/pods";
@@ -49,7 +51,7 @@ pub struct Disk {
     /// Calls that wait for that, and since when.
     pub hanging: BTreeMap<String, Moment>,
     /// What cannot be removed or unmounted; nothing where it could.
-    pub(super) busy: BTreeMap<String, Option<Busy>>,
+    pub(in crate::sim) busy: BTreeMap<String, Option<Busy>>,
     /// By directory of logs, when it was written to last.
     pub(super) written: BTreeMap<String, Moment>,
     /// Links to logs.
@@ -99,7 +101,7 @@ impl Disk {
     }
 
     /// Forgets what was in logs of pods that are gone.
-    pub(super) fn forget_logs(&mut self) {
+    pub(in crate::sim) fn forget_logs(&mut self) {
         let Self { logs, writing, written, busy, .. } = self;
         written.retain(|directory, _| logs.contains_key(directory));
         busy.clear();

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde_json::{Value, json};
 
-use super::agent::cgroup_tree;
 use super::cluster::NAMESPACE;
-use super::invariants::RESIZED;
 use super::truth::Problem;
-use super::world::{Wanted, World};
+use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
@@ -18,6 +16,8 @@ use crate::logic::pods::pod_resize::{PENDING, PROGRESS, PodFigures};
 use crate::logic::resources::{
     CgroupVersion, NodeMemory, ResourceOptions, container_resources, pod_cgroup_settings, pod_qos,
 };
+use crate::sim::invariants::RESIZED;
+use crate::sim::node::cgroups::cgroup_tree;
 
 impl World {
     /// Somebody gives a container of a pod other resources, if it is there (`kubectl patch --subresource resize`).
@@ -86,7 +86,7 @@ impl World {
 }
 
 /// Once quiet: a pod has what it asks for, or says that it waits for it. As it says itself, so it is in the runtime.
-pub(super) fn problems(world: &World, wanted: &Wanted, object: &Value) -> Vec<Problem> {
+pub(in crate::sim) fn problems(world: &World, wanted: &Wanted, object: &Value) -> Vec<Problem> {
     let Ok(mut pod) = serde_json::from_value::<Pod>(object.clone()) else { return vec![] };
     let name = &wanted.pod.name;
     let has = |kind: &str| {

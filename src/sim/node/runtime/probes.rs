@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::faults::Fault;
-use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::platform::host::chance::Chance;
@@ -19,9 +17,11 @@ use crate::platform::host::systemd::ServiceManager;
 use crate::platform::network::network_probe::{
     GrpcProbe, HookAnswer, HttpProbe, NetworkProbe, NetworkProber, ProbeOutcome, TcpProbe,
 };
+use crate::sim::faults::Fault;
+use crate::sim::node::outlet::Outlet;
 
 /// Whether a container of this age is well.
-pub(super) fn answer(path: &str, age: Duration) -> bool {
+pub(in crate::sim) fn answer(path: &str, age: Duration) -> bool {
     if let Some(turn) = seconds_after(path, "/flips/") {
         return (age.as_secs() / turn.as_secs().max(1)).is_multiple_of(2);
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::faults::Fault;
-use super::node::Node;
 use crate::actors::kit::trace::lock;
 use crate::cri::{Container, ContainerFilter, PodSandbox, PodSandboxFilter};
+use crate::sim::faults::Fault;
+use crate::sim::node::Node;
 
 /// How old what an old list shows may be.
 const AGE_MAX: Duration = Duration::from_secs(5);

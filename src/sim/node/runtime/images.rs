@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::faults::Fault;
-use super::outlet::{Call, Outlet};
 use crate::actors::kit::trace::lock;
 use crate::cri::{
     AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig,
@@ -19,6 +17,8 @@ use crate::logic::images::image_records::{Evidence, PullIntent, PulledRecord, Re
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
 use crate::platform::images::{ImageHost, ProviderError, ProviderProblem};
+use crate::sim::faults::Fault;
+use crate::sim::node::outlet::{Call, Outlet};
 
 /// Images present, and those that cannot be pulled. A registry has every other image.
 #[derive(Debug, Default)]

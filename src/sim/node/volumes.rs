@@ -7,8 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::disk::Disk;
-use super::faults::Fault;
-use super::invariants::VOLUMES_OUTLIVE;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::cri::Mount;
@@ -16,6 +14,8 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
 use crate::platform::volumes::{Progress, VolumeError, VolumeHost};
+use crate::sim::faults::Fault;
+use crate::sim::invariants::VOLUMES_OUTLIVE;
 
 /// Where volumes are.
 fn path(place: &VolumePlace) -> String {
@@ -53,7 +53,7 @@ impl Outlet {
         &self,
         attempt: &'static str,
         path: String,
-        work: impl FnOnce(&super::node::Node) -> T + Send,
+        work: impl FnOnce(&super::Node) -> T + Send,
     ) -> Result<T, VolumeError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
         if node.fails_now(attempt) || node.faults.strikes(Fault::Disk, 0.1) {

@@ -1,0 +1,4 @@
+//! Scenarios: standard stories, which runs over many seeds tell.
+
+pub mod cluster_scenario;
+pub mod scenario;
