@@ -22,7 +22,7 @@ use podwright::cri::{
 };
 use serde_json::{Value, json};
 
-use crate::machine::{Slot, fresh_directory, obstacle, path_text, read_env, script};
+use crate::node::machine::{Slot, fresh_directory, obstacle, path_text, read_env, script};
 use crate::pods::merge;
 use crate::skips::skip;
 

@@ -1,6 +1,9 @@
 //! Images: pulled from a registry with and without credentials, slow and broken ones, records of pulls, and collection
 //! of what nobody uses.
 
+pub(super) mod debian_registry;
+pub(super) mod registry;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -9,8 +12,8 @@ use podwright::cri::{ImageService, ImageSpec};
 use serde_json::{Value, json};
 
 use crate::harness::{Node, container_status};
+use crate::images::registry::Registry;
 use crate::pods::{CLIENT, WEB, forever, pod, shell, then_forever, with};
-use crate::registry::Registry;
 
 /// `user:secret`, in base64.
 pub const BASIC: &str = "dXNlcjpzZWNyZXQ=";

@@ -9,39 +9,14 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a real node lives in real time, and a test is no actor")]
 
-mod agent;
-mod bad_input;
-mod cgroups;
 mod cluster;
-mod containers;
-mod debian_registry;
-mod events;
-mod footprint;
 mod harness;
-mod hooks;
-mod host;
 mod images;
-mod lifecycle;
-mod local_socket;
-mod log_reading;
-mod logs;
-mod machine;
-mod manifest_url;
-mod metrics;
-mod network;
+mod node;
 mod pods;
-mod private_files;
-mod probes;
-mod registry;
-mod restarts;
-mod security;
 #[cfg(feature = "sim")]
 mod served;
+mod serving;
 #[path = "../support/skips.rs"]
 mod skips;
-mod spans;
-mod start;
-mod statistics;
 mod streams;
-mod trace;
-mod volumes;

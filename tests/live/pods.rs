@@ -1,5 +1,14 @@
 //! Pods for manifests: defaults that a test need not care about, so that what it sets is what it is about.
 
+pub(super) mod bad_input;
+pub(super) mod containers;
+pub(super) mod hooks;
+pub(super) mod lifecycle;
+pub(super) mod manifest_url;
+pub(super) mod probes;
+pub(super) mod restarts;
+pub(super) mod volumes;
+
 use serde_json::{Value, json};
 
 /// The image with a shell.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{NODE_NAME, Node, PATIENCE, condition, container_status, http_get, send_signal};
 use crate::pods::{forever, pod, shell, with};
-use crate::spans::Collector;
+use crate::serving::spans::Collector;
 
 /// Which objects: their resource and their namespace, which is empty where there is none.
 type Place = (&'static str, &'static str);
@@ -397,7 +397,7 @@ fn nothing_of_a_secret_is_told() {
     let address = format!("127.0.0.1:{}", served.named("READ_ONLY_PORT"));
     let metrics = served.eventually("metrics", || http_get(&address, "/metrics").filter(|(status, _)| *status == 200));
     let pods = served.eventually("pods", || http_get(&address, "/pods").filter(|(status, _)| *status == 200));
-    let explained = served.eventually("the agent explains", || crate::agent::explain(&served, "default/web"));
+    let explained = served.eventually("the agent explains", || crate::node::agent::explain(&served, "default/web"));
     served
         .eventually("a span of the start", || collector.spans().iter().any(|one| one.name == "syncPod").then_some(()));
     let objects = ["events", "pods", "nodes"].map(|plural| format!("{:?}", served.api.all(plural)));

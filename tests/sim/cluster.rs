@@ -1,5 +1,11 @@
 //! A node of a cluster: what the API server wants runs, what it is told is so, whatever goes wrong in between.
 
+pub(super) mod absence;
+pub(super) mod addresses;
+pub(super) mod mirrors;
+pub(super) mod restored;
+pub(super) mod served;
+
 use std::time::Duration;
 
 use podwright::sim::faults::{parse_list, write_list};

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use super::Cluster;
+use crate::images::registry::Registry;
 use crate::images::{BASIC, of_image};
 use crate::pods::{pod, with};
-use crate::registry::Registry;
 
 /// Who is to accept the tokens.
 const AUDIENCE: &str = "registry.test";

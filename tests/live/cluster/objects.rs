@@ -4,7 +4,7 @@ use podwright::cri::{PodSandboxFilter, RuntimeService};
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::cgroups;
+use crate::node::cgroups;
 use crate::pods::{forever, pod, with};
 
 fn config_map(name: &str, data: Value) -> Value {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::cgroups;
 use crate::harness::{condition, container_status};
+use crate::node::cgroups;
 use crate::pods::{forever, pod, shell, then_forever, with};
 
 fn sized(cpu: &str, memory: &str) -> Value {

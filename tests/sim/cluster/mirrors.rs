@@ -6,7 +6,7 @@ use podwright::logic::manifest::restart_gates::RestartGates;
 use podwright::sim::{Options, SimPod, World, simulate_with};
 use serde_json::{Value, json};
 
-use super::resize::in_a_cluster;
+use crate::pods::resize::in_a_cluster;
 
 const MIRROR: &str = "fixed-node-1";
 

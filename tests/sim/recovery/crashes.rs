@@ -7,7 +7,7 @@ use podwright::actors::tree::TREE;
 use podwright::messages::root::Child;
 use podwright::sim::{Crash, Options, SimPod, describe, simulate};
 
-use super::common::{short, side_by_side};
+use crate::common::{short, side_by_side};
 
 const SEED: u64 = 7;
 

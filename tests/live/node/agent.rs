@@ -9,8 +9,8 @@ use podwright::cri::{
 use serde_json::{Value, json};
 
 use crate::harness::{Node, condition, container_status, send_signal};
+use crate::pods::restarts::another;
 use crate::pods::{CLIENT, forever, pod, shell, then_forever, web, with};
-use crate::restarts::another;
 
 /// What must be the same before and after.
 fn identity(node: &Node, pod: &str) -> Vec<String> {
@@ -65,7 +65,8 @@ fn what_changed_while_no_agent_ran_is_made_good() {
     node.start_agent();
     node.wait_gone("goes");
     node.eventually_none("nothing of the removed pod", || {
-        [crate::lifecycle::cgroups_of(&node, &goes_uid), crate::lifecycle::places_of(&node, &goes_uid)].concat()
+        [crate::pods::lifecycle::cgroups_of(&node, &goes_uid), crate::pods::lifecycle::places_of(&node, &goes_uid)]
+            .concat()
     });
     node.wait_running("comes", "main");
     let changed = another(&node, "changes", &changes);
@@ -151,9 +152,9 @@ fn pods_that_nobody_wants_are_killed() {
     node.wait_gone("meanwhile");
     for name in ["before", "meanwhile"] {
         node.eventually_none("no log directory", || {
-            crate::lifecycle::logs_of(&node, &format!("0000-{name}"))
+            crate::pods::lifecycle::logs_of(&node, &format!("0000-{name}"))
                 .into_iter()
-                .chain(crate::lifecycle::cgroups_of(&node, &format!("0000-{name}")))
+                .chain(crate::pods::lifecycle::cgroups_of(&node, &format!("0000-{name}")))
                 .collect()
         });
     }

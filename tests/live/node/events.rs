@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{Node, http_get, send_signal};
+use crate::pods::restarts::another;
 use crate::pods::{forever, pod};
-use crate::restarts::another;
 use crate::skips::needs;
 
 /// Whether this runtime has the stream, by its version: the agent is not asked.

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{NODE_NAME, Node, container_status};
 use crate::images::of_image;
+use crate::images::registry::Registry;
 use crate::pods::{forever, pod, shell, then_forever, with};
-use crate::registry::Registry;
 
 /// A pod that must not notice anything.
 struct Neighbour(ContainerStatus);

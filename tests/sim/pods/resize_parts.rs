@@ -4,10 +4,10 @@
 use podwright::sim::{SimPod, World, simulate_with};
 use serde_json::{Value, json};
 
-use super::common::started;
 use super::resize::{
     in_a_cluster, pod, reason, seconds, sized, wait_for_containers, with_crashes, with_kills, with_trouble,
 };
+use crate::common::started;
 
 /// Shares of a thousand millis, quota of a hundred milliseconds a period.
 const ONE_CPU: (i64, i64) = (1024, 100_000);

@@ -9,7 +9,7 @@ use podwright::messages::event_recorder::EventRecorderMsg;
 use podwright::sim::{Options, SimPod, World, run, simulate};
 use serde_json::{Value, json};
 
-use super::resize::{in_a_cluster, seconds};
+use crate::pods::resize::{in_a_cluster, seconds};
 
 /// What a cloud provider does, which sets addresses from outside.
 fn set_addresses(world: &World, addresses: &[(&str, &str)]) {

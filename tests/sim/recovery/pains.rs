@@ -9,7 +9,7 @@ use podwright::sim::scenarios::scenario;
 use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
 use serde_json::{Value, json};
 
-use super::resize::{in_a_cluster, seconds};
+use crate::pods::resize::{in_a_cluster, seconds};
 
 /// A condition of the Node, as status and message.
 fn node_condition(world: &World, kind: &str) -> (String, String) {

@@ -15,9 +15,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::harness::{Node, http_get};
+use crate::images::registry::{image, without_encryption};
 use crate::images::{BASIC, of_image, wait_reason, waiting};
 use crate::pods::pod;
-use crate::registry::{image, without_encryption};
 use crate::skips::skip;
 
 /// `user` with the password `secret`, as `htpasswd -B` writes it.
@@ -247,7 +247,7 @@ fn a_slow_registry_holds_nobody_else_up() {
         waits.filter_map(|wait| wait.as_str().map(str::to_owned)).find(|wait| wait.contains("has been pulled for"))
     });
     // Another image, of which the line holds nothing back.
-    let other = crate::registry::Registry::start(&other_folder(&node));
+    let other = crate::images::registry::Registry::start(&other_folder(&node));
     without_encryption(&node.dir, other.host().parse().unwrap());
     node.apply(&pod("fast", &[of_image(&other.image("team/other:1"), "IfNotPresent")]));
     node.wait_running("fast", "main");

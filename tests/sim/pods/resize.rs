@@ -8,7 +8,7 @@ use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::{Crash, Options, Run, SimPod, World, describe, run, simulate_with};
 use serde_json::{Value, json};
 
-use super::common::{seeds, side_by_side, started};
+use crate::common::{seeds, side_by_side, started};
 
 pub const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -345,7 +345,7 @@ fn short(seed: u64, options: Options, more: &str) -> Run<World> {
 
 /// Runs a story of this file of tests; none of it may break anything.
 fn told(file: &str, story: Story, seed: u64, options: Options, more: &str) -> Run<World> {
-    let command = format!("tests/sim/{file}, the story of seed {seed}{more}");
+    let command = format!("tests/sim/pods/{file}, the story of seed {seed}{more}");
     let run = run(seed, Options { command, ..options }, move |world| async move {
         story(world.clone()).await;
         world

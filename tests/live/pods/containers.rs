@@ -191,7 +191,7 @@ fn a_container_is_restarted_and_a_back_off_ended_on_demand() {
     assert_eq!(command(&node, &["reset-back-off", "default/web", "crash"]), "crash of default/web waits no longer\n");
     for reason in ["RestartRequested", "BackOffReset"] {
         node.eventually(&format!("the Event {reason} is told"), || {
-            let explained = crate::agent::explain(&node, "default/web")?;
+            let explained = crate::node::agent::explain(&node, "default/web")?;
             explained["events"].to_string().contains(reason).then_some(())
         });
     }

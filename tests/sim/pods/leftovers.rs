@@ -7,8 +7,8 @@ use podwright::sim::node::disk::LOGS_KEPT_MAX;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
 use serde_json::json;
 
-use super::common::started;
 use super::resize::{in_a_cluster, seconds};
+use crate::common::started;
 
 fn pod() -> SimPod {
     SimPod::of("web", "run stops in 1s").volume("cache", json!({ "emptyDir": {} })).grace(5)

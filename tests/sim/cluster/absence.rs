@@ -6,7 +6,7 @@ use std::time::Duration;
 use podwright::sim::{SimPod, World, simulate_with};
 use serde_json::{Value, json};
 
-use super::resize::{in_a_cluster, seconds};
+use crate::pods::resize::{in_a_cluster, seconds};
 
 fn running(world: &World) -> Vec<String> {
     world.running().into_iter().collect()

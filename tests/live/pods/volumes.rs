@@ -9,8 +9,8 @@ use std::process::Command;
 use podwright::cri::RuntimeService;
 use serde_json::{Value, json};
 
-use crate::agent::explain;
 use crate::harness::{Node, send_signal};
+use crate::node::agent::explain;
 use crate::pods::{WEB, forever, pod, shell, then_forever, with};
 
 /// Mount points below the node's root directory.

@@ -2,7 +2,7 @@
 
 use podwright::sim::Options;
 
-use super::common::{seeds, side_by_side, standard, standard_with};
+use crate::common::{seeds, side_by_side, standard, standard_with};
 
 const ALONE: [&str; 17] = [
     "refusals",

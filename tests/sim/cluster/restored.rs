@@ -4,7 +4,7 @@
 use podwright::sim::{SimPod, World, simulate_with};
 use serde_json::{Value, json};
 
-use super::resize::{in_a_cluster, seconds};
+use crate::pods::resize::{in_a_cluster, seconds};
 
 const MIRROR: &str = "fixed-node-1";
 const NODE: &str = "/api/v1/nodes/node-1";

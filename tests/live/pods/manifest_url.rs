@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::{AGENT, Node, http_get};
-use crate::lifecycle::{cgroups_of, places_of};
+use crate::pods::lifecycle::{cgroups_of, places_of};
+use crate::pods::restarts::another;
 use crate::pods::{forever, pod, shell, then_forever};
-use crate::restarts::another;
 
 /// Longest request that is read.
 const REQUEST_BYTES_MAX: usize = 16 << 10;

@@ -139,7 +139,7 @@ fn sec_40_nothing_secret_is_told_at_the_highest_verbosity() {
     node.apply(&pod("web", &[with(forever("main"), environment)]));
     let container = node.wait_running("web", "main");
     assert_eq!(node.run_in(&container, "echo $TOKEN").trim(), "marked-environment-4711", "the pod has it");
-    let explained = node.eventually("the agent explains", || crate::agent::explain(&node, "default/web-node1"));
+    let explained = node.eventually("the agent explains", || crate::node::agent::explain(&node, "default/web-node1"));
     let metrics = scrape(&node, "/metrics");
     let actors = node.answer(&["actors"]).to_string();
     node.delete("web");

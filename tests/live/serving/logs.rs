@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::harness::{Node, container_status, send_signal};
-use crate::lifecycle::links_of;
+use crate::pods::lifecycle::links_of;
+use crate::pods::restarts::another;
 use crate::pods::{forever, pod, shell, then_forever, with};
-use crate::restarts::another;
 
 /// CRI-16: one file an instance, one link a container, named for who looks for them.
 #[test]
@@ -53,7 +53,7 @@ fn the_last_lines_of_a_deleted_pod_are_read_after_its_end() {
     assert_eq!(node.output(&main), "first\nlast words\n");
     let link = links_of(&node, "web").pop().expect("it is there still");
     assert!(std::fs::read_to_string(link).expect("it leads to the log").ends_with("last words\n"));
-    node.eventually_none("no log directory", || crate::lifecycle::logs_of(&node, uid));
+    node.eventually_none("no log directory", || crate::pods::lifecycle::logs_of(&node, uid));
     node.eventually_none("no links", || links_of(&node, "web"));
 }
 
