@@ -10,9 +10,10 @@ use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::network::node_addresses::AddressSettings;
 use crate::logic::node::node_object::{NodeIdentity, go_architecture};
 use crate::logic::node::node_status::{
-    CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold, USER_NAMESPACES_HOST_NETWORK,
+    CapacitySettings, DECLARED_FEATURES, StatusSettings, USER_NAMESPACES_HOST_NETWORK,
 };
 use crate::logic::resources::cpu_list::CpuList;
+use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{CPU, ResourceList};
 
 /// What the Node object shows, as far as the configuration says so.
@@ -76,7 +77,7 @@ fn capacity(invocation: &Invocation) -> Result<CapacitySettings, String> {
     let config = &invocation.config;
     let threshold = |signal: &str| {
         let text = config.eviction_hard.get(signal).filter(|_| !invocation.flags.allocatable_ignores_eviction);
-        text.and_then(|text| Threshold::parse(text))
+        text.and_then(|text| Portion::parse(text))
     };
     Ok(CapacitySettings {
         max_pods: i64::from(config.max_pods),
@@ -206,8 +207,8 @@ mod tests {
     fn hard_thresholds_count_unless_they_are_to_be_left_out() {
         let hard = "--eviction-hard=memory.available<100Mi,nodefs.available<10%";
         let capacity = settings_of(&[hard]).status.capacity;
-        assert_eq!(capacity.eviction_memory, Threshold::parse("100Mi"));
-        assert_eq!(capacity.eviction_storage, Threshold::parse("10%"));
+        assert_eq!(capacity.eviction_memory, Portion::parse("100Mi"));
+        assert_eq!(capacity.eviction_storage, Portion::parse("10%"));
         let without = settings_of(&[hard, "--experimental-allocatable-ignore-eviction"]).status.capacity;
         assert_eq!((without.eviction_memory, without.eviction_storage), (None, None));
     }

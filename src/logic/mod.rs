@@ -4,11 +4,12 @@
 //!
 //! A folder is a domain. Domains form an order, from the bottom: `formats`, `model`, `events`, `resources`, `network`,
 //! `objects`, `environment`, `volumes`, `images`, `probes`, `runtime`, `logs`, `manifest`, `pods`, `status`, `node`,
-//! `statistics`, `serving`. Each says in its `mod.rs` which domains it may import, all of them before it in the order; `tests/tidy`
-//! reads that.
+//! `statistics`, `eviction`, `serving`. Each says in its `mod.rs` which domains it may import, all of them before it in the
+//! order; `tests/tidy` reads that.
 
 pub mod environment;
 pub mod events;
+pub mod eviction;
 pub mod formats;
 pub mod images;
 pub mod logs;

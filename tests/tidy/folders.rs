@@ -18,7 +18,7 @@ const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
     ("src/actors", 20, "its domains, a folder each, and the tree above them"),
     ("src/actors/statistics/stats_collector", 2, "an actor and its steps; the figures themselves are in logic"),
     ("src/bin", 1, "Cargo looks for programs here"),
-    ("src/logic", 18, "its domains, a folder each"),
+    ("src/logic", 19, "its domains, a folder each"),
     ("src/server/statistics/stats", 2, "routes and their tests"),
     ("tests/support", 1, "what more than one program of tests takes in"),
 ];

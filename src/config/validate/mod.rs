@@ -4,12 +4,14 @@
 //! one function a theme, because the order of texts in the one message is part of what operators see.
 
 mod allocatable;
+pub mod eviction;
 mod images;
 pub mod logging;
 mod numbers;
 mod policies;
 mod rest;
 
+use self::eviction::thresholds;
 use super::gates::FeatureGates;
 use super::types::Config;
 
@@ -32,6 +34,13 @@ impl Review<'_> {
     fn refuse_if(&mut self, broken: bool, text: impl FnOnce() -> String) {
         if broken {
             self.errors.push(format!("invalid configuration: {}", text()));
+        }
+    }
+
+    /// Upstream refuses these after its other checks, one at a time; here all are told together with the others.
+    fn eviction(&mut self) {
+        if let Err(errors) = thresholds(self.config) {
+            self.errors.extend(errors.iter().map(ToString::to_string));
         }
     }
 
@@ -58,6 +67,7 @@ pub fn validate(config: &Config, gates: &FeatureGates, host: Host) -> Vec<String
     review.observability();
     review.memory_qos();
     review.endpoints_and_logs();
+    review.eviction();
     review.pod_logs_directory();
     review.errors
 }

@@ -20,6 +20,7 @@ mod memory_qos;
 mod oom_score;
 mod pod_cgroup;
 mod pod_sums;
+pub mod portion;
 pub mod process_placement;
 mod qos;
 mod tier_shares;

@@ -2,7 +2,7 @@
 //!
 //! Pure. `figures` is what was read, `parse` how the kernel writes it, `sample` one look at everything; `rates` needs two
 //! looks. Of a sample come `/stats/summary` (`summary`, `build`), `/metrics/resource` (`resource_metrics`),
-//! `/metrics/cadvisor` (`cadvisor`), and what an eviction manager decides by (`signals`).
+//! `/metrics/cadvisor` (`cadvisor`), and eviction's signals.
 //!
 //! May import `formats`, `model` and `volumes`.
 
@@ -15,7 +15,6 @@ pub mod parse;
 pub mod rates;
 pub mod resource_metrics;
 pub mod sample;
-pub mod signals;
 pub mod summary;
 pub mod volumes;
 pub mod walks;

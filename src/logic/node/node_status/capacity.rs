@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::node::node_object::{is_extended, same_amount};
 use crate::logic::resources::EPHEMERAL_STORAGE;
+use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, hugepage_capacity, resource_list};
 
 /// The resource name of the number of pods.
@@ -34,38 +35,6 @@ pub struct Machine {
     pub boot_id: String,
 }
 
-/// A hard eviction threshold, as far as it takes from what pods may use.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Threshold {
-    /// So many bytes.
-    Bytes(Quantity),
-    /// So much of the capacity: 0.1 for a tenth.
-    Share(f32),
-}
-
-impl Threshold {
-    /// Reads `100Mi` or `10%`; `None` for what is neither, and for shares that turn a threshold off.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix('%') {
-            Some("0" | "100") => None,
-            Some(percent) => percent.parse::<f32>().ok().map(|percent| Self::Share(percent / 100.0)),
-            None => Quantity::parse(text).ok().map(Self::Bytes),
-        }
-    }
-
-    /// How much that is of the capacity. Upstream reckons with a share of single precision; so must whoever wants the same bytes.
-    pub fn of(self, capacity: Quantity) -> Quantity {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Share(share) => {
-                #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as upstream reckons")]
-                let bytes = (capacity.value() as f64 * f64::from(share)) as i64;
-                Quantity::from_units(bytes, Format::BinarySi)
-            }
-        }
-    }
-}
-
 /// What the configuration says about resources.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CapacitySettings {
@@ -78,9 +47,9 @@ pub struct CapacitySettings {
     /// `kubeReserved` and `systemReserved` together.
     pub reserved: ResourceList,
     /// `evictionHard`'s `memory.available`.
-    pub eviction_memory: Option<Threshold>,
+    pub eviction_memory: Option<Portion>,
     /// `evictionHard`'s `nodefs.available`.
-    pub eviction_storage: Option<Threshold>,
+    pub eviction_storage: Option<Portion>,
 }
 
 /// What device plugins offer.

@@ -51,8 +51,8 @@ fn the_machine_is_told_as_upstream_tells_it() {
 fn what_pods_may_use_is_known_before_there_is_a_node() {
     let settings = CapacitySettings {
         reserved: list(&[("memory", "1Gi")]),
-        eviction_memory: Threshold::parse("100Mi"),
-        eviction_storage: Threshold::parse("50Gi"),
+        eviction_memory: Portion::parse("100Mi"),
+        eviction_storage: Portion::parse("50Gi"),
         ..settings()
     };
     let machine = Machine { hugepages: [(2 << 20, 8)].into(), ..machine() };
@@ -69,8 +69,8 @@ fn what_pods_may_use_is_known_before_there_is_a_node() {
 fn reservations_and_thresholds_are_taken_off() {
     let settings = CapacitySettings {
         reserved: list(&[("cpu", "250m"), ("memory", "1Gi"), ("pid", "100"), ("pods", "10")]),
-        eviction_memory: Threshold::parse("100Mi"),
-        eviction_storage: Threshold::parse("10%"),
+        eviction_memory: Portion::parse("100Mi"),
+        eviction_storage: Portion::parse("10%"),
         ..settings()
     };
     let mut status = NodeStatus::default();
@@ -148,17 +148,17 @@ fn devices_are_counted_and_lost_ones_are_zero() {
 
 #[test]
 fn thresholds_are_read_as_amounts_or_shares() {
-    assert_eq!(Threshold::parse("15%"), Some(Threshold::Share(0.15)));
-    assert_eq!(Threshold::parse("1Gi"), Some(Threshold::Bytes(Quantity::from_units(GIB, Format::BinarySi))));
+    assert_eq!(Portion::parse("15%"), Some(Portion::Share(0.15)));
+    assert_eq!(Portion::parse("1Gi"), Some(Portion::Amount(Quantity::from_units(GIB, Format::BinarySi))));
     for off in ["0%", "100%", "x", ""] {
-        assert_eq!(Threshold::parse(off), None, "{off}");
+        assert_eq!(Portion::parse(off), None, "{off}");
     }
 }
 
 #[test]
 fn what_is_made_of_an_amount_does_not_depend_on_how_it_was_written() {
     // 58 % of bytes that no power of 1024 divides.
-    let settings = CapacitySettings { eviction_memory: Threshold::parse("58%"), ..settings() };
+    let settings = CapacitySettings { eviction_memory: Portion::parse("58%"), ..settings() };
     let machine = Machine { cpus: 1, memory_bytes: 20_481_069_298_696, ..Machine::default() };
     let mut status = NodeStatus::default();
     let mut told = || {
@@ -184,7 +184,7 @@ proptest! {
                 (MEMORY.to_owned(), Quantity::from_units(reserved_memory, Format::BinarySi)),
             ]
             .into(),
-            eviction_memory: Threshold::parse(&format!("{percent}%")),
+            eviction_memory: Portion::parse(&format!("{percent}%")),
             ..settings()
         };
         let machine =

@@ -1,0 +1,47 @@
+//! When to look again: soon while something that has a threshold runs short quickly, seldom while nothing does.
+
+use std::time::Duration;
+
+use super::signal::Observations;
+use super::threshold::Threshold;
+
+/// The longest wait: upstream's wait between two looks.
+pub const PACE_MAX: Duration = Duration::from_secs(10);
+/// The shortest wait: what a look costs must not matter to a node that is short of everything.
+pub const PACE_MIN: Duration = Duration::from_millis(250);
+
+/// The wait before the next look. At the rate of the last two looks, `elapsed` apart, half of the time until the first
+/// threshold is met, within [`PACE_MIN`] and [`PACE_MAX`].
+pub fn next_look(thresholds: &[Threshold], before: &Observations, now: &Observations, elapsed: Duration) -> Duration {
+    let time_left = |threshold: &Threshold| {
+        let (before, now) = (before.get(&threshold.signal)?, now.get(&threshold.signal)?);
+        let left = now.available.checked_sub(u64::try_from(threshold.quantity(now).value()).ok()?)?;
+        let lost = before.available.checked_sub(now.available).filter(|lost| *lost > 0)?;
+        let nanos = elapsed.as_nanos().saturating_mul(u128::from(left)) / u128::from(lost);
+        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    };
+    let soonest = thresholds.iter().filter_map(time_left).min();
+    soonest.map_or(PACE_MAX, |soonest| (soonest / 2).clamp(PACE_MIN, PACE_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::eviction::signal::Signal;
+    use crate::logic::eviction::testing::{observed, threshold};
+
+    #[test]
+    fn the_next_look_comes_before_the_threshold_is_met() {
+        let thresholds = [threshold(Signal::MemoryAvailable, 100), threshold(Signal::PidAvailable, 10)];
+        let next = |before: [(Signal, u64); 2], now: [(Signal, u64); 2], secs| {
+            next_look(&thresholds, &observed(&before), &observed(&now), Duration::from_secs(secs))
+        };
+        let at = |memory, pids| [(Signal::MemoryAvailable, memory), (Signal::PidAvailable, pids)];
+        assert_eq!(next(at(500, 50), at(500, 50), 10), PACE_MAX, "nothing changes");
+        assert_eq!(next(at(400, 50), at(500, 60), 10), PACE_MAX, "there is more than before");
+        assert_eq!(next(at(500, 50), at(300, 50), 10), Duration::from_secs(5), "met in 10 s at this rate");
+        assert_eq!(next(at(500, 50), at(300, 11), 10), PACE_MIN, "of processes there are few left");
+        assert_eq!(next(at(5000, 50), at(4999, 50), 10), PACE_MAX, "met in days");
+        assert_eq!(next_look(&thresholds, &Observations::new(), &observed(&at(1, 1)), PACE_MAX), PACE_MAX);
+    }
+}
