@@ -69,13 +69,17 @@ pub struct PodParts {
 
 impl PodParts {
     /// Those that a relist showed, which save the two lists of this pod alone. `None` where the relist lacks something that
-    /// was there before, for what is gone is looked for twice; and where it does not tell which sandbox a container is in.
+    /// was there before, for what is gone is looked for twice; where it does not tell which sandbox a container is in; and
+    /// where the pod was looked at since the relist began: it may show a later time than that look, but would count as older.
     pub fn of_relist(
         taken: Stamp,
         full_name: FullName,
         record: &PodRecord,
         known: Option<&RuntimePod>,
     ) -> Option<Self> {
+        if known.is_some_and(|known| known.taken > taken) {
+            return None;
+        }
         let sandboxes: Vec<SandboxId> = record.sandboxes().cloned().collect();
         let has = |id: ObjectId| record.0.contains_key(&id);
         let lacks_none = known.is_none_or(|known| {
@@ -275,6 +279,8 @@ mod tests {
                 parts.containers.iter().map(|(id, sandbox, _)| format!("{id} in {sandbox}")).collect::<Vec<_>>()
             });
             assert_eq!(placed, expected.map(|placed| placed.iter().map(ToString::to_string).collect()), "{case}");
+            let before_the_last_look = PodParts::of_relist(Stamp(0), name.clone(), &record, known);
+            assert!(known.is_none() || before_the_last_look.is_none(), "{case}: it began before the last look");
             if let Some(parts) = parts {
                 assert_eq!(
                     (parts.taken, parts.full_name, parts.sandboxes.len()),

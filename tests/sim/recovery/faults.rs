@@ -54,6 +54,12 @@ fn invariants_hold_under_all_trouble_at_once() {
     side_by_side(&seeds(40, 200), |seed| standard(*seed, 5, 25, faults(*seed)));
 }
 
+/// CRI-28: a relist that begins before a look and ends after it shows a later time, and is not taken for older.
+#[test]
+fn a_slow_relist_that_shows_a_later_time_than_a_look_is_not_lost() {
+    standard(3_038_944_231, 5, 25, "all,-late-effects");
+}
+
 /// What one kind of actor is told, a mailbox for a message or two has no room for.
 #[test]
 fn invariants_hold_while_mailboxes_are_full() {
