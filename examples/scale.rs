@@ -131,7 +131,7 @@ fn main() -> ExitCode {
                 cluster: true,
                 turn_clock: Some(processor_time),
                 // Each pod's own look at itself, in the course of minutes, is no change's cost.
-                settings: |settings| settings.sync_period = Duration::from_secs(3600),
+                settings: |settings| settings.pods.sync_period = Duration::from_secs(3600),
                 ..Options::default()
             };
             run(seed, options, move |world| measure(world, pods)).value

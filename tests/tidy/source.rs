@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// A name, with the number of the line that it is in.
+pub type Named = (usize, String);
+
 /// One Rust file.
 pub struct Source {
     /// From the top of the repository.
@@ -123,7 +126,7 @@ impl Source {
     }
 
     /// Enums whose names end in `Msg`: the line, the name and the variants of each.
-    pub fn message_enums(&self) -> Vec<(usize, String, Vec<(usize, String)>)> {
+    pub fn message_enums(&self) -> Vec<(usize, String, Vec<Named>)> {
         let mut found = vec![];
         for (index, line) in self.code.iter().enumerate() {
             let words: Vec<&str> = identifiers(line).collect();

@@ -53,6 +53,8 @@ pub type ResourceList = BTreeMap<String, Quantity>;
 pub const CPU: &str = "cpu";
 /// The resource name of memory, in bytes.
 pub const MEMORY: &str = "memory";
+/// The resource name of the space for pods' files, in bytes.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// The resource name of process ids in reservations; upstream's `pidlimit.PIDs`.
 pub const PIDS: &str = "pid";
 /// What names of huge page resources begin with; the page size follows, as a quantity.
@@ -189,10 +191,6 @@ fn amount(list: &ResourceList, name: &str) -> Quantity {
 }
 
 /// Builders of pods for the tests of this folder.
-
-/// The resource name of the space for pods' files, in bytes.
-pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-
 #[cfg(test)]
 mod testing {
     use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};

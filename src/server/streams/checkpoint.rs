@@ -37,7 +37,7 @@ async fn checkpoint(State(shared): State<Shared>, Path(place): Path<Place>, requ
 }
 
 async fn answer(shared: &Shared, place: &Place, asked: &str) -> Result<Reply, Problem> {
-    let view = find::pod(&shared, &place.namespace, &place.pod).await?;
+    let view = find::pod(shared, &place.namespace, &place.pod).await?;
     if find_container(&view.pod, &place.container).is_none() {
         return Err(Problem::not_found(format!("container {} does not exist", place.container)));
     }
