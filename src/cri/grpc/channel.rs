@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use h2::client::SendRequest;
-use h2::{Reason, RecvStream};
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream, SendStream};
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -69,10 +69,20 @@ impl Shared {
         // Every request of these services is one message: it is at hand.
         let message = body.collect().await?.to_bytes();
         let mut sender = self.sender().await?;
-        let (answer, mut stream) = sender.send_request(Request::from_parts(head, ()), false)?;
-        stream.send_data(message, true)?;
-        Ok(answer.await?.map(|stream| Answer { stream, has_data: true }))
+        let (answer, stream) = sender.send_request(Request::from_parts(head, ()), false)?;
+        Ok(exchange(answer, stream, message).await?.map(|stream| Answer { stream, has_data: true }))
     }
+}
+
+/// Sends the message and waits for the answer. A runtime that does not know the call answers its head and closes the stream,
+/// sometimes before the message can be sent. That the stream is closed is no failure then: the answer says what is.
+async fn exchange(
+    answer: ResponseFuture,
+    mut stream: SendStream<Bytes>,
+    message: Bytes,
+) -> Result<Response<RecvStream>, h2::Error> {
+    let _ = stream.send_data(message, true);
+    answer.await
 }
 
 /// Begins to speak HTTP/2. Nobody waits for the other side here: that it speaks another language shows with the call.
@@ -129,5 +139,38 @@ impl Body for Answer {
 
     fn is_end_stream(&self) -> bool {
         self.stream.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A runtime that answers a head with `grpc-status: 12` and closes the stream at once, as servers in Go do where they do
+    /// not know the call.
+    async fn answer_heads(socket: UnixStream) {
+        let mut connection = h2::server::handshake(socket).await.expect("HTTP/2");
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let answer = Response::builder().header("grpc-status", "12").body(()).expect("an answer");
+            respond.send_response(answer, true).expect("sent");
+            drop(request); // Nobody reads the rest: the stream is closed behind the answer.
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_that_comes_before_the_message_is_sent() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        #[expect(clippy::disallowed_methods, reason = "the other side of the test")]
+        let server = tokio::spawn(answer_heads(theirs));
+        let mut sender = open(ours).await.expect("HTTP/2").ready().await.expect("room");
+        let (answer, mut stream) =
+            sender.send_request(Request::post("/").body(()).expect("a head"), false).expect("sent");
+        let closed = std::future::poll_fn(|cx| stream.poll_reset(cx));
+        tokio::time::timeout(Duration::from_secs(60), closed).await.expect("in time").expect("closed");
+        let answer = exchange(answer, stream, Bytes::from_static(b"late")).await.expect("answered");
+        assert_eq!(answer.headers()["grpc-status"], "12");
+        server.abort();
     }
 }
