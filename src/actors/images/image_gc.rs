@@ -18,7 +18,7 @@ use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerFilter, ImageService, ImageSpec, RuntimeService};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::images::image_garbage::{
-    DiskUse, ImageGarbage, ImageGcPolicy, ListedImage, PASS_PERIOD, Pass, Removal, not_enough,
+    DiskUse, ImageGarbage, ImageGcPolicy, ListedImage, PASS_PERIOD, Pass, Removal, not_enough, retry_after,
 };
 use crate::logic::model::time::Moment;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
@@ -280,7 +280,7 @@ impl ImageGc {
         if self.failures > 1 {
             self.say(EventReason::ImageGCFailed, problem.to_owned(), problem.to_owned(), context);
         }
-        context.after(PASS_PERIOD, ImageGcMsg::PassDue);
+        context.after(retry_after(self.failures), ImageGcMsg::PassDue);
     }
 
     fn say(&mut self, reason: EventReason, text: String, key: String, context: &Context<ImageGcMsg>) {

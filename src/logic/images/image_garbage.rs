@@ -10,6 +10,8 @@ use std::time::Duration;
 pub const PASS_PERIOD: Duration = Duration::from_secs(300);
 /// The least wait between passes.
 const PASS_PERIOD_MIN: Duration = Duration::from_secs(5);
+/// Wait after a first failed pass; doubled with each further one, up to [`PASS_PERIOD`].
+const RETRY_FIRST: Duration = Duration::from_secs(15);
 /// When removing all that may go does not help, images that were in use this recently stay: they would be pulled again.
 const RECENT: Duration = Duration::from_secs(3600);
 /// An image that was handed to a pod this recently counts as used: its container may still be on its way.
@@ -232,9 +234,10 @@ impl ImageGarbage {
         let due = free.filter_map(|record| {
             let of_age = self.policy.age_max.map(|age_max| record.last_used.unwrap_or(self.born) + age_max);
             let of_space = short_of_space.then_some(record.first_detected + self.policy.age_min);
-            of_age.into_iter().chain(of_space).filter(|due| *due > now).min()
+            // An image may be due and still be here: a pod was given it for a while, or it came of age during the pass.
+            of_age.into_iter().chain(of_space.filter(|due| *due > now)).min()
         });
-        let wait = due.min().map_or(PASS_PERIOD, |due| due - now);
+        let wait = due.min().map_or(PASS_PERIOD, |due| due.saturating_sub(now));
         wait.clamp(PASS_PERIOD_MIN, PASS_PERIOD)
     }
 
@@ -269,6 +272,12 @@ impl Record {
     fn may_ever_go(&self) -> bool {
         !self.in_use && !self.image.pinned && !self.image.is_for_sandboxes()
     }
+}
+
+/// How long to wait after a pass that failed, the `failures`-th in a row. Upstream waits for its next period.
+pub fn retry_after(failures: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+    RETRY_FIRST.saturating_mul(doubled).min(PASS_PERIOD)
 }
 
 /// Upstream's words when too little could be freed, and who holds the disk.

@@ -129,11 +129,17 @@ fn images_that_are_mounted_are_in_use() {
 }
 
 #[test]
+fn a_pass_that_failed_is_made_again_later_each_time() {
+    assert_eq!([1, 2, 3, 5, 6, 60].map(retry_after), [15, 30, 60, 240, 300, 300].map(seconds));
+}
+
+#[test]
 fn the_next_pass_comes_when_an_image_becomes_old_enough() {
     let garbage = garbage();
     assert_eq!(garbage.next_pass(false, seconds(900)), seconds(100), "c is old at 1000 s");
     assert_eq!(garbage.next_pass(true, seconds(500)), seconds(20), "e is old enough at 520 s");
     assert_eq!(garbage.next_pass(false, seconds(20)), PASS_PERIOD);
+    assert_eq!(garbage.next_pass(false, seconds(1001)), PASS_PERIOD_MIN, "c is old and still here");
     assert_eq!(ImageGarbage::new(POLICY, Duration::ZERO).next_pass(true, seconds(1)), PASS_PERIOD);
 }
 
