@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod events;
+pub mod eviction;
 pub mod images;
 pub mod kit;
 pub mod node;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::logic::eviction::EvictionSettings;
 use crate::logic::images::ImageSettings;
 use crate::logic::logs::log_rotation::RotationPolicy;
 use crate::logic::manifest::restart_gates::RestartGates;
@@ -157,6 +158,8 @@ pub struct ResourceSettings {
     pub hugepage_sizes: Vec<u64>,
     /// `kubeletCgroups`, `systemCgroups`, `oomScoreAdj`.
     pub placement: PlacementSettings,
+    /// What happens when the node runs short.
+    pub eviction: EvictionSettings,
 }
 
 /// What the configuration says about names and the packet filter.

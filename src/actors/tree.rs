@@ -15,6 +15,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Trace;
 use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::images::image_gc::ImageGcMsg;
 use crate::messages::images::image_manager::ImageManagerMsg;
 use crate::messages::node::certificate_manager::CertificateManagerMsg;
@@ -136,7 +137,7 @@ macro_rules! children {
                 args: node::node_status_args,
                 // Operations and requests over HTTP ask for the Node.
                 mailbox: 256,
-                learns_from: [RuntimeMonitor],
+                learns_from: [EvictionManager, RuntimeMonitor],
                 repeats: |_| NodeStatusMsg::Repeat,
             }
             /// The node's heartbeat.
@@ -155,7 +156,8 @@ macro_rules! children {
                 // Its end is that of every worker, too.
                 stop_limit: Duration::from_secs(5),
                 learns_from: [
-                    NodeStatus, RuntimeMonitor, Pleg, FileSource, HttpSource, ApiSource, OfflinePods, AllocationManager
+                    NodeStatus, RuntimeMonitor, Pleg, FileSource, HttpSource, ApiSource, OfflinePods, AllocationManager,
+                    EvictionManager
                 ],
                 repeats: |_| PodManagerMsg::Repeat,
             }
@@ -241,6 +243,13 @@ macro_rules! children {
                 args: images::image_gc_args,
                 // Each image that a pod is given is asked about here first.
                 mailbox: 1024,
+            }
+            /// Keeps the node alive: has pods end when it runs short.
+            EvictionManager {
+                actor: actors::eviction::eviction_manager::EvictionManager,
+                address: eviction_manager: Address<EvictionManagerMsg>,
+                args: eviction::eviction_manager_args,
+                repeats: |_| EvictionManagerMsg::Repeat,
             }
             /// Logs of running containers, kept within their bound.
             LogRotator {

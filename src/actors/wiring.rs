@@ -3,6 +3,7 @@
 //! A folder of files by domain, a function per actor. An actor imports nothing of this; the tree and tests call it.
 
 pub mod events;
+pub mod eviction;
 pub mod images;
 pub mod node;
 pub mod objects;

@@ -13,12 +13,6 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "cpuManagerPolicyOptions",
     "cpuManagerReconcilePeriod",
     "enableContentionProfiling",
-    "evictionMaxPodGracePeriod",
-    "evictionMinimumReclaim",
-    "evictionPressureTransitionPeriod",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-    "kernelMemcgNotification",
     "kubeReservedCgroup",
     "memoryManagerPolicy",
     "qosReserved",
@@ -35,21 +29,8 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "volumePluginDir",
 ];
 
-/// Fields that change some of what they do upstream: thresholds are taken off what pods may ask for, but nobody is
-/// evicted.
-pub const ACTED_ON_IN_PART: &[&str] = &["evictionHard"];
-
 /// Those of [`NOT_YET_ACTED_ON`] that are set away from their default, in order of names.
 pub fn set_but_not_acted_on(config: &Config) -> Vec<&'static str> {
-    set_among(NOT_YET_ACTED_ON, config)
-}
-
-/// Those of [`ACTED_ON_IN_PART`] that are set away from their default, in order of names.
-pub fn set_but_acted_on_in_part(config: &Config) -> Vec<&'static str> {
-    set_among(ACTED_ON_IN_PART, config)
-}
-
-fn set_among(fields: &[&'static str], config: &Config) -> Vec<&'static str> {
     let set = decode::to_json(config);
     // Eviction thresholds of a file that names none are a default, too.
     let plain = decode::to_json(&decode::defaults(&FeatureGates::default()));
@@ -57,5 +38,5 @@ fn set_among(fields: &[&'static str], config: &Config) -> Vec<&'static str> {
     let is_default = |field: &str| set.get(field) == plain.get(field) || set.get(field) == file.get(field);
     // JSON is what is always spoken.
     let is_so = |field: &str| field == "contentType" && config.content_type == "application/json";
-    fields.iter().copied().filter(|field| !is_default(field) && !is_so(field)).collect()
+    NOT_YET_ACTED_ON.iter().copied().filter(|field| !is_default(field) && !is_so(field)).collect()
 }

@@ -28,7 +28,7 @@ pub mod version;
 #[cfg(test)]
 mod tests;
 
-pub use acted::{ACTED_ON_IN_PART, NOT_YET_ACTED_ON, set_but_acted_on_in_part, set_but_not_acted_on};
+pub use acted::{NOT_YET_ACTED_ON, set_but_not_acted_on};
 pub use duration::GoDuration;
 pub use flags::{Flags, LOCAL_SOCKET};
 pub use gates::FeatureGates;

@@ -138,9 +138,6 @@ fn say_warnings(invocation: &Invocation) {
     for field in config::set_but_not_acted_on(&invocation.config) {
         tracing::warn!(field, "this field of the configuration is set, but not acted on yet");
     }
-    for field in config::set_but_acted_on_in_part(&invocation.config) {
-        tracing::warn!(field, "this field of the configuration is set, but acted on only in part yet");
-    }
 }
 
 /// The lock file, where one is named (CFG-33).

@@ -9,7 +9,9 @@ use crate::actors::settings::{
     LogSettings, NetworkSettings, PodSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings,
     Settings, SourceSettings, StatisticsSettings,
 };
+use crate::config::validate::eviction::{ThresholdError, thresholds};
 use crate::config::{Config, GoDuration, Invocation};
+use crate::logic::eviction::EvictionSettings;
 use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
@@ -105,6 +107,21 @@ pub fn settings(
     })
 }
 
+/// Validation has refused wrong thresholds; a caller that went around it is told of them here.
+fn eviction(invocation: &Invocation, node_name: &str) -> Result<EvictionSettings, String> {
+    let config = &invocation.config;
+    let all = |errors: Vec<ThresholdError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let grace_max = u64::try_from(config.eviction_max_pod_grace_period).unwrap_or(0);
+    Ok(EvictionSettings {
+        node_name: node_name.to_owned(),
+        thresholds: thresholds(config).map_err(all)?,
+        transition: config.eviction_pressure_transition_period.to_std(),
+        soft_grace_max: Duration::from_secs(grace_max),
+        local_storage: config.local_storage_capacity_isolation,
+        pod_level_resources: invocation.gates.enabled("PodLevelResources"),
+    })
+}
+
 /// A duration that may not be zero.
 fn period(field: &str, value: GoDuration) -> Result<Duration, String> {
     let period = value.to_std();
@@ -193,6 +210,7 @@ fn resources(
         node_memory: NodeMemory { capacity_bytes: host.memory_bytes },
         hugepage_sizes: host.hugepages.keys().copied().collect(),
         placement: placement.map_err(|error| error.to_string())?,
+        eviction: eviction(invocation, &host.node_name)?,
     })
 }
 

@@ -1,5 +1,6 @@
 //! To `EventRecorder`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
@@ -83,6 +84,19 @@ impl EventSubject {
         self.event(true, reason, message.into())
     }
 
+    /// An Event that something is not as it should be, with annotations for programs.
+    pub fn annotated_warning(
+        &self,
+        reason: EventReason,
+        message: impl Into<String>,
+        annotations: BTreeMap<String, String>,
+    ) -> EventRecorderMsg {
+        match self.warning(reason, message) {
+            EventRecorderMsg::Recorded(event) => EventRecorderMsg::Recorded(PodEvent { annotations, ..event }),
+            other => other,
+        }
+    }
+
     fn event(&self, warning: bool, reason: EventReason, message: String) -> EventRecorderMsg {
         EventRecorderMsg::Recorded(PodEvent {
             uid: self.uid.clone(),
@@ -91,6 +105,7 @@ impl EventSubject {
             warning,
             reason,
             message,
+            annotations: BTreeMap::new(),
         })
     }
 }

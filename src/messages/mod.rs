@@ -4,6 +4,7 @@
 //! Orders are verbs, facts are past, questions carry a reply port last. Each message names its sender.
 
 pub mod event_recorder;
+pub mod eviction_manager;
 pub mod images;
 pub mod node;
 pub mod object_cache;

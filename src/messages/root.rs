@@ -25,6 +25,8 @@ pub enum Child {
     ResourceManager,
     /// Images: policy, back-off, queue, rate.
     ImageManager,
+    /// Keeps the node alive: has pods end when it runs short.
+    EvictionManager,
     /// Volumes: mounted before a pod's containers, gone after them.
     VolumeManager,
     /// Probes.

@@ -62,6 +62,18 @@ pub enum Observation<'a> {
         /// The resource that there was too little of; empty where it was the number of pods or unknown.
         resource: &'a str,
     },
+    /// A pod has to end so that the node stays alive, or because it is beyond a limit of its own.
+    PodEvicted {
+        /// The signal or the limit.
+        signal: &'static str,
+    },
+    /// The figures of a signal were used to choose a pod to evict.
+    EvictionStatsUsed {
+        /// The signal.
+        signal: &'static str,
+        /// How old they were.
+        age: Duration,
+    },
     /// The runtime holds a pod that nobody wants, and that had no worker.
     OrphanFound,
     /// A pod came back under the UID of one that had ended.

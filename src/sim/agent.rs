@@ -21,6 +21,7 @@ use crate::actors::settings::{
 };
 use crate::actors::tree::Directory;
 use crate::actors::wiring;
+use crate::logic::eviction::EvictionSettings;
 use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
@@ -110,6 +111,7 @@ fn resource_settings() -> ResourceSettings {
         node_memory: NodeMemory { capacity_bytes: 8 << 30 },
         hugepage_sizes: vec![],
         placement: PlacementSettings { oom_score_adj: -999, ..PlacementSettings::default() },
+        eviction: EvictionSettings::default(),
     }
 }
 

@@ -44,7 +44,8 @@ pub const STATUS_FORWARD: &str = "status-forward";
 pub const OWN_DELETES: &str = "own-deletes";
 /// A pod is taken from the API after its containers have ended and its volumes and its cgroup are gone, not before.
 pub const GONE_FIRST: &str = "gone-first";
-/// No container of a pod that is wanted is stopped, whatever goes wrong between the agent and its sources.
+/// No container of a pod that is wanted is stopped, whatever goes wrong between the agent and its sources. While the node
+/// runs short, pods of the API may be, unless they are critical.
 pub const WANTED_LIVES: &str = "wanted-lives";
 /// Once quiet: what the API tells of pods is what the runtime holds, and it has no pod that nobody wants.
 pub const API_TRUTH: &str = "api-truth";
@@ -54,6 +55,8 @@ pub const RESIZED: &str = "resized";
 pub const MIRRORS: &str = "mirrors";
 /// Once quiet: the Node is there and ready, and its Lease is renewed.
 pub const NODE_READY: &str = "node-ready";
+/// Once quiet: the node has as much left as it is to keep, unless none but critical pods run.
+pub const PRESSURE_ENDS: &str = "pressure-ends";
 /// A cluster in which nothing happens is asked next to nothing.
 pub const API_BOUNDED: &str = "api-bounded";
 
@@ -102,7 +105,14 @@ struct State {
     api_known: BTreeSet<PodUid>,
     /// Pods whose containers nobody may stop, with their regular containers.
     kept: BTreeMap<PodUid, BTreeSet<String>>,
+    /// Pods whose priority is critical.
+    critical: BTreeSet<PodUid>,
+    /// When the agent last saw the node run short.
+    short: Option<Duration>,
 }
+
+/// A pod that the agent chose while the node ran short may be stopped this much later.
+const EVICTION_LAG: Duration = Duration::from_secs(60);
 
 /// See the module.
 pub struct Invariants {
@@ -162,6 +172,9 @@ impl Invariants {
             state.kept.insert(uid.clone(), regular);
         }
         let has_own_policy = pod.init.iter().chain(&pod.containers).any(|spec| spec.restarts.is_some());
+        if pod.is_critical() {
+            state.critical.insert(uid.clone());
+        }
         if pod.restart_policy == "Never" && !has_own_policy {
             state.never.insert(uid.clone());
         }
@@ -189,6 +202,9 @@ impl Invariants {
     /// A running container in a ready sandbox is asked to stop, while the runtime itself works well. Sidecars end when
     /// nothing is left that they run beside.
     pub fn kept_stopped(&self, containers: &Containers, container: &SimContainer) {
+        if self.may_be_evicted(&container.uid, EVICTION_LAG) {
+            return;
+        }
         let regular = lock(&self.state).kept.get(&container.uid).cloned();
         let Some(regular) = regular else { return };
         let has_ended = |name: &String| {
@@ -198,6 +214,18 @@ impl Invariants {
         if regular.contains(&container.metadata.name) || !regular.iter().all(has_ended) {
             self.broken(WANTED_LIVES, format!("{} is stopped", container.label()));
         }
+    }
+
+    /// The agent sees that the node has less left than it is to keep.
+    pub fn seen_short(&self) {
+        lock(&self.state).short = Some(self.time.elapsed());
+    }
+
+    /// Whether the pod is one that may end because the node ran short at most `ago` before now.
+    pub fn may_be_evicted(&self, uid: &PodUid, ago: Duration) -> bool {
+        let state = lock(&self.state);
+        let lately = state.short.is_some_and(|at| self.time.elapsed().saturating_sub(at) < ago);
+        lately && state.api_known.contains(uid) && !state.critical.contains(uid)
     }
 
     /// A container's process is over, or could not begin.

@@ -10,7 +10,7 @@ use super::negative_tests::{Rogue, alone, in_cluster, shows, spoil_container, tr
 use super::node::NODE_NAME;
 use super::node::spawn;
 use super::world::cluster::NAMESPACE;
-use super::{SimPod, World, run};
+use super::{Options, SimPod, World, run};
 use crate::actors::kit::trace::lock;
 use crate::cri::RuntimeService;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
@@ -92,6 +92,20 @@ fn a_stop_of_a_container_that_is_wanted_is_seen() {
             rogue.outlet.stop_container(&id, Duration::from_secs(2)).await.expect("stopped");
         });
     }
+}
+
+/// An agent that looks at the node's memory and has no threshold for it lets the node run short.
+#[test]
+fn a_pod_that_is_spared_while_the_node_runs_short_is_seen() {
+    let blind = Options { settings: |settings| settings.resources.eviction.local_storage = true, ..in_cluster() };
+    trips(PRESSURE_ENDS, blind, |world| async move {
+        world.create(&SimPod::of("greedy", "run")).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.use_memory("greedy", 15 << 29);
+        world.sleep(Duration::from_secs(30)).await;
+        world.settle().await;
+    });
 }
 
 /// A sidecar may be stopped when all that it runs beside has ended, and not before.

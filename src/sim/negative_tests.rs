@@ -42,6 +42,7 @@ const TRIPPED: &[&str] = &[
     OWN_DELETES,
     GONE_FIRST,
     WANTED_LIVES,
+    PRESSURE_ENDS,
     API_TRUTH,
     RESIZED,
     MIRRORS,

@@ -52,6 +52,8 @@ pub struct Node {
     pub past: Mutex<Past>,
     /// Who hears of them.
     pub events: Events,
+    /// Wakes whoever watches the memory that containers use.
+    pub memory_changed: tokio::sync::Notify,
     /// Images.
     pub images: Mutex<Images>,
     /// Pods' files.
@@ -109,6 +111,7 @@ impl Node {
             runtime_up: AtomicBool::new(true),
             late_call: AtomicBool::new(false),
             late_effect: AtomicBool::new(false),
+            memory_changed: tokio::sync::Notify::new(),
             runtime_epoch: AtomicU64::new(0),
             conditions: Mutex::default(),
             hung: Mutex::default(),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::pods::behaviour::Behaviour;
 use crate::logic::manifest::{Source, check_static};
 use crate::logic::model::ids::PodUid;
+use crate::logic::resources::SYSTEM_CRITICAL_PRIORITY;
 
 /// A container of a simulated pod.
 #[derive(Clone, Debug)]
@@ -210,6 +211,12 @@ impl SimPod {
         self.deadline.is_some()
             || specs.any(SimSpec::is_ruled)
             || fields.into_iter().any(|(field, _)| !matches!(*field, "readinessProbe" | "resources"))
+    }
+
+    /// Whether its priority is that of pods that the node never ends for its own sake.
+    pub fn is_critical(&self) -> bool {
+        let priority = self.fields.iter().find(|(field, _)| *field == "priority").and_then(|(_, value)| value.as_i64());
+        priority.is_some_and(|priority| priority >= i64::from(SYSTEM_CRITICAL_PRIORITY))
     }
 
     /// The manifest's text.

@@ -35,7 +35,7 @@ const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// calls that hang, and the longest back-off.
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(900);
 /// Work that is never over.
-const STANDING: [&str; 5] = ["event stream", "watch folder", "listen", "watch pods", "watch node"];
+const STANDING: [&str; 6] = ["event stream", "watch folder", "listen", "watch pods", "watch node", "watch memory"];
 
 /// What a run is made of.
 #[derive(Clone)]

@@ -40,7 +40,7 @@ const LARGE_STRUCTS: &[Exception] = &[];
 
 /// Messages of more variants.
 const LARGE_MESSAGES: &[Exception] = &[
-    ("src/messages/pods/pod_manager.rs", "PodManagerMsg", 19, "until the actor has parts"),
+    ("src/messages/pods/pod_manager.rs", "PodManagerMsg", 20, "until the actor has parts"),
     ("src/messages/pods/pod_worker.rs", "PodWorkerMsg", 13, "until the actor has parts"),
 ];
 

@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::context::Context;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::held::Held;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerFilter, ImageService, ImageSpec, RuntimeService};
@@ -75,6 +75,12 @@ pub struct ImageGc {
     /// When the look that images are judged by began.
     looked_at: Moment,
     failures: u32,
+    /// Whether a look is under way.
+    looking: bool,
+    /// The timer of the next pass.
+    next: Option<OperationId>,
+    /// Who waits for all unused images to be removed.
+    askers: Vec<RpcReplyPort<Result<(), String>>>,
     /// What was said last, and when.
     said: Option<(String, Duration)>,
 }
@@ -95,6 +101,9 @@ impl Actor for ImageGc {
             aged: false,
             looked_at: context.now(),
             failures: 0,
+            looking: false,
+            next: None,
+            askers: vec![],
             said: None,
         };
         if !policy.is_off() {
@@ -110,16 +119,20 @@ impl Actor for ImageGc {
                 self.look(context);
             }
             ImageGcMsg::HandOut(reference, reply) => self.hand_out(&reference, reply, context),
+            ImageGcMsg::RemoveAllUnused(reply) => self.remove_all_unused(reply, context),
             ImageGcMsg::MayGo(image, reply) => {
                 self.removal_ended();
                 let may_go = !self.garbage.was_handed_out(&image, context.clock().uptime());
                 self.going = may_go.then_some(*image);
                 let _ = reply.send(may_go); // The asker may have left.
             }
-            ImageGcMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
-                Ok(Ok(look)) => self.looked(look, context),
-                Ok(Err(problem)) | Err(problem) => self.fail(&problem, context),
-            },
+            ImageGcMsg::Looked(outcome) => {
+                self.looking = false;
+                match outcome.map_err(|panicked| panicked.to_string()) {
+                    Ok(Ok(look)) => self.looked(look, context),
+                    Ok(Err(problem)) | Err(problem) => self.fail(&problem, context),
+                }
+            }
             ImageGcMsg::Removed(outcome) => {
                 self.removal_ended();
                 match outcome.map_err(|panicked| panicked.to_string()) {
@@ -145,6 +158,22 @@ impl ImageGc {
         }
     }
 
+    /// A pass that is under way comes to its end first.
+    fn remove_all_unused(&mut self, reply: RpcReplyPort<Result<(), String>>, context: &mut Context<ImageGcMsg>) {
+        self.askers.retain(|asker| !asker.is_closed());
+        self.askers.push(reply);
+        if !self.looking && self.running.is_none() {
+            self.look(context);
+        }
+    }
+
+    /// All that could go is gone, or why not.
+    fn answer_askers(&mut self, outcome: &Result<(), String>) {
+        for asker in self.askers.drain(..) {
+            let _ = asker.send(outcome.clone()); // The asker may have left.
+        }
+    }
+
     /// Whoever waits for the image that was being removed looks for it again.
     fn removal_ended(&mut self) {
         self.going = None;
@@ -155,6 +184,7 @@ impl ImageGc {
 
     fn look(&mut self, context: &mut Context<ImageGcMsg>) {
         self.running = None;
+        self.looking = true;
         self.looked_at = context.now();
         let args = Arc::clone(&self.args);
         context.start("look at images", "all images", async move { look(&args).await }, ImageGcMsg::Looked);
@@ -163,6 +193,14 @@ impl ImageGc {
     fn looked(&mut self, look: ImageLook, context: &mut Context<ImageGcMsg>) {
         let now = context.clock().uptime();
         self.garbage.detect(&look.images, &look.used, now);
+        if !self.askers.is_empty() {
+            let pass = self.garbage.all_unused(now);
+            if pass.candidates.is_empty() {
+                self.answer_askers(&Ok(()));
+                return self.end(false, context);
+            }
+            return self.remove(Running { why: Removal::Pressure, pass, disk: None }, context);
+        }
         let old = if self.aged { Pass::default() } else { self.garbage.too_old(now) };
         if !old.candidates.is_empty() {
             self.aged = true;
@@ -220,9 +258,11 @@ impl ImageGc {
         for image in &outcome.removed {
             freed = freed.saturating_add(image.bytes);
             self.garbage.removed(&image.id);
-            let reason = if running.why == Removal::Age { "age" } else { "space" };
+            let (reason, why) = match running.why {
+                Removal::Age => ("age", "nobody used it for too long"),
+                Removal::Space | Removal::Pressure => ("space", "the disk is full"),
+            };
             self.args.observer.observe(Observation::ImageRemoved { reason });
-            let why = if running.why == Removal::Age { "nobody used it for too long" } else { "the disk is full" };
             tracing::info!(image = image.display_name(), id = image.id, bytes = image.bytes, why, "image removed");
         }
         let left = ImageManagerMsg::ImagesLeft(Arc::new(self.garbage.known()), self.looked_at);
@@ -241,6 +281,10 @@ impl ImageGc {
             };
             self.fail(&text, context);
             return;
+        }
+        if running.why == Removal::Pressure {
+            self.answer_askers(&Ok(()));
+            return self.end(false, context);
         }
         match (running.disk, running.pass.wanted) {
             (Some(disk), Some(wanted)) => {
@@ -269,7 +313,7 @@ impl ImageGc {
             self.said = None;
         }
         let wait = self.garbage.next_pass(short_of_space, context.clock().uptime());
-        context.after(wait, ImageGcMsg::PassDue);
+        self.schedule(wait, context);
     }
 
     /// A first failure is logged; only further ones are worth an Event, as upstream.
@@ -280,7 +324,21 @@ impl ImageGc {
         if self.failures > 1 {
             self.say(EventReason::ImageGCFailed, problem.to_owned(), problem.to_owned(), context);
         }
-        context.after(retry_after(self.failures), ImageGcMsg::PassDue);
+        self.answer_askers(&Err(problem.to_owned()));
+        self.schedule(retry_after(self.failures), context);
+    }
+
+    /// One timer at a time. Who asked while a pass was under way gets the next one at once.
+    fn schedule(&mut self, wait: Duration, context: &mut Context<ImageGcMsg>) {
+        if let Some(timer) = self.next.take() {
+            context.cancel(timer);
+        }
+        if !self.askers.is_empty() {
+            return self.look(context);
+        }
+        if !self.args.policy.is_off() {
+            self.next = Some(context.after(wait, ImageGcMsg::PassDue));
+        }
     }
 
     fn say(&mut self, reason: EventReason, text: String, key: String, context: &Context<ImageGcMsg>) {

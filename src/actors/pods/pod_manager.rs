@@ -16,6 +16,7 @@ use ractor::{ActorId, RpcReplyPort};
 use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::pressure::Pressure;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_admission::by_source::SourceAdmissions;
@@ -40,6 +41,7 @@ mod admission;
 pub mod args;
 mod census;
 mod ends;
+mod eviction;
 mod housekeeping;
 mod orders;
 mod reports;
@@ -74,6 +76,8 @@ pub struct PodManager {
     releases: Releases,
     /// `StatusManager` knows that all was heard.
     heard_all_told: bool,
+    /// Which resources of the node run short.
+    pressure: Pressure,
 }
 
 impl Actor for PodManager {
@@ -98,6 +102,7 @@ impl Actor for PodManager {
             sweep: Sweep::default(),
             releases: Releases::default(),
             heard_all_told: false,
+            pressure: Pressure::default(),
         };
         manager.ask_host(context);
         manager
@@ -131,6 +136,7 @@ impl Actor for PodManager {
             PodManagerMsg::Admission(message) => self.receive_admission(message, context),
             PodManagerMsg::Resizes(message) => self.receive_resizes(message, context),
             PodManagerMsg::Housekeeping(message) => self.receive_housekeeping(message, context),
+            PodManagerMsg::Eviction(message) => self.receive_eviction(message, context),
             PodManagerMsg::Known(reply) => drop(reply.send(self.known_to_collector())),
             PodManagerMsg::Count(reply) => drop(reply.send(self.census())), // The asker may have left.
             PodManagerMsg::Repeat => self.repeat(context),

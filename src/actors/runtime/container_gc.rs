@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ractor::RpcReplyPort;
 use tracing::Instrument;
 
 use crate::actors::kit::actor::Actor;
@@ -22,7 +23,7 @@ use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, Runtime
 use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::messages::Ended;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
 use crate::messages::runtime::container_gc::{ContainerGcMsg, Look, Removed};
 use crate::messages::runtime::pleg::PlegMsg;
 use crate::platform::pods::pod_files::PodFiles;
@@ -58,6 +59,10 @@ pub struct ContainerGc {
     args: Args,
     busy: bool,
     again: bool,
+    /// Who waits for everything unused to be removed.
+    askers: Vec<RpcReplyPort<Result<(), String>>>,
+    /// The pass under way is theirs.
+    is_asked: bool,
 }
 
 impl Actor for ContainerGc {
@@ -67,7 +72,7 @@ impl Actor for ContainerGc {
 
     fn begin(args: Args, context: &mut Context<ContainerGcMsg>) -> Self {
         context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
-        Self { args, busy: false, again: false }
+        Self { args, busy: false, again: false, askers: vec![], is_asked: false }
     }
 
     fn receive(&mut self, message: ContainerGcMsg, context: &mut Context<ContainerGcMsg>) {
@@ -77,6 +82,11 @@ impl Actor for ContainerGc {
                 context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
             }
             ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), context),
+            ContainerGcMsg::RemoveAllUnused(reply) => {
+                self.askers.retain(|asker| !asker.is_closed());
+                self.askers.push(reply);
+                self.pass(None, context);
+            }
             ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => self.remove(pods, known, true, context),
             // It is being restarted, and the next pass finds it.
             ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ended::Done(Removed::default()), context),
@@ -96,11 +106,22 @@ impl ContainerGc {
         if let Some(pod) = only {
             return self.remove(vec![pod], None, false, context);
         }
+        self.is_asked = !self.askers.is_empty();
+        let is_asked = self.is_asked;
         let (pleg, pod_manager, cause) = (self.args.pleg.clone(), self.args.pod_manager.clone(), context.cause());
         let work = async move {
             // In this order: a pod that was taken in between has nothing in the look yet.
             let pods = pleg.ask(cause.clone(), ASK_LIMIT, PlegMsg::Pods).await.ok()?;
-            let known = pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await.ok();
+            // A node that runs short keeps nothing of pods that are over, though the API server still has them.
+            let known = match is_asked {
+                true => {
+                    pod_manager
+                        .ask(cause, ASK_LIMIT, |reply| PodManagerMsg::Eviction(EvictionMsg::Unfinished(reply)))
+                        .await
+                }
+                false => pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await,
+            };
+            let known = known.ok();
             Some(Look { pods, known: known.flatten() })
         };
         context.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
@@ -134,10 +155,17 @@ impl ContainerGc {
     fn take_end(&mut self, outcome: Ended<Removed>, context: &mut Context<ContainerGcMsg>) {
         debug_assert!(self.busy, "a pass ends that never began");
         self.busy = false;
+        let outcome = outcome.into_result();
+        if std::mem::take(&mut self.is_asked) {
+            let answer = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+            for asker in self.askers.drain(..) {
+                let _ = asker.send(answer.clone()); // The asker may have left.
+            }
+        }
         if std::mem::take(&mut self.again) {
             self.pass(None, context);
         }
-        match outcome.into_result() {
+        match outcome {
             Ok(removed) if removed == Removed::default() => {}
             Ok(Removed { containers, sandboxes }) => tracing::debug!(containers, sandboxes, "garbage removed"),
             Err(error) => {

@@ -14,8 +14,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pod_phase::is_terminal;
-use crate::logic::model::time::Moment;
-use crate::logic::pods::pod_admission::{PREEMPTING, preempted_status};
+use crate::logic::pods::node_stop::NodeStop;
 use crate::logic::pods::pod_roster::{config_hash, full_name, is_static};
 use crate::logic::pods::settling::Settling;
 use crate::logic::status::pod_status::{never_back, newly_ended};
@@ -52,7 +51,8 @@ pub struct StatusManager {
     wake: Option<(Duration, OperationId)>,
     refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
     /// Pods that make room for critical ones, and since when that is known.
-    preempted: BTreeMap<PodUid, Moment>,
+    /// Pods that the node itself ends.
+    stopped: BTreeMap<PodUid, Arc<NodeStop>>,
     /// Since when what is here differs from what the API server was sent, in uptime.
     changed: BTreeMap<PodUid, Duration>,
     /// The same of what is on its way.
@@ -77,7 +77,7 @@ impl Actor for StatusManager {
             sync,
             wake: None,
             refused,
-            preempted: BTreeMap::new(),
+            stopped: BTreeMap::new(),
             changed: BTreeMap::new(),
             sent: BTreeMap::new(),
             settling: Settling::default(),
@@ -111,13 +111,13 @@ impl Actor for StatusManager {
 impl StatusManager {
     fn hear_of_pods(&mut self, news: PodNews, context: &Context<StatusManagerMsg>) {
         match news {
-            PodNews::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(context.now())),
+            PodNews::Stopped(uid, stop) => drop(self.stopped.entry(uid).or_insert(stop)),
             PodNews::PodForgotten(uid) => self.forget(&uid),
             PodNews::NeverHere(uid) => self.sync.never_here(&uid),
             PodNews::Rejected(view) => {
                 let uid = view.uid.clone();
                 // Of a pod that made room its worker has told more than whoever repeats it.
-                let is_told = self.sync.has_own(&uid) && view.status.reason.as_deref() == Some(PREEMPTING);
+                let is_told = self.sync.has_own(&uid) && self.stopped.contains_key(&uid);
                 if !is_told {
                     self.take(view, context);
                 }
@@ -127,7 +127,7 @@ impl StatusManager {
             PodNews::Known { pods, ended } => {
                 self.settling.keep_only(&pods);
                 self.pods.retain(|uid, _| pods.contains(uid));
-                self.preempted.retain(|uid, _| pods.contains(uid));
+                self.stopped.retain(|uid, _| pods.contains(uid));
                 self.sync.keep_only(&pods);
                 ended.iter().for_each(|uid| self.sync.never_here(uid));
             }
@@ -157,7 +157,7 @@ impl StatusManager {
     fn forget(&mut self, uid: &PodUid) {
         self.settling.told(uid);
         // How a pod ended that made room can be looked at for as long as the API server has it.
-        match self.pods.get_mut(uid).filter(|_| self.preempted.contains_key(uid)) {
+        match self.pods.get_mut(uid).filter(|_| self.stopped.contains_key(uid)) {
             Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
             None => drop(self.pods.remove(uid)),
         }
@@ -193,8 +193,8 @@ impl StatusManager {
         if let Some(shown) = self.pods.get(&view.uid) {
             never_back(&mut view.status, &shown.status);
         }
-        if let Some(since) = self.preempted.get(&view.uid) {
-            view.status = Arc::new(preempted_status(PodStatus::clone(&view.status), *since));
+        if let Some(stop) = self.stopped.get(&view.uid) {
+            view.status = Arc::new(stop.status(PodStatus::clone(&view.status)));
         }
         if !view.may_run && view.status.phase.as_deref().is_some_and(is_terminal) {
             view.status = Arc::new(all_ended(PodStatus::clone(&view.status)));

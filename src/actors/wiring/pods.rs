@@ -64,6 +64,7 @@ fn pod_manager_addresses(agent: &Agent) -> PodManagerAddresses {
         status_manager: to.status_manager.clone(),
         mirror_manager: to.mirror_manager.clone(),
         node_status: to.node_status.clone(),
+        eviction_manager: to.eviction_manager.clone(),
         pleg: to.pleg.clone(),
         container_gc: to.container_gc.clone(),
         prober: to.prober.clone(),

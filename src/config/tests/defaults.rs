@@ -116,13 +116,13 @@ fn golden() -> Value {
     serde_json::from_str(text).expect("it is JSON")
 }
 
-/// CFG-09, CFG-15.
+/// CFG-09, CFG-15, EVI-01.
 #[test]
 fn an_empty_file_gives_every_default() {
     assert_eq!(configz(&decoded("")), golden());
 }
 
-/// CFG-08, CFG-09.
+/// CFG-08, CFG-09, EVI-02.
 #[test]
 fn without_a_file_the_old_open_defaults_hold() {
     let mut expected = golden();

@@ -1,8 +1,6 @@
 //! From arguments to an invocation: the order of steps and what each refuses.
 
-use super::super::{
-    ACTED_ON_IN_PART, NOT_YET_ACTED_ON, decode, fields::CONFIGURATION, set_but_acted_on_in_part, set_but_not_acted_on,
-};
+use super::super::{NOT_YET_ACTED_ON, decode, fields::CONFIGURATION, set_but_not_acted_on};
 use super::{Folder, decoded, failure, run, start};
 
 /// CFG-16.
@@ -222,19 +220,16 @@ fn odd_but_legal_settings_warn() {
 
 #[test]
 fn fields_without_effect_are_known_and_told_when_set() {
-    for field in NOT_YET_ACTED_ON.iter().chain(ACTED_ON_IN_PART) {
+    for field in NOT_YET_ACTED_ON {
         assert!(CONFIGURATION.iter().any(|known| known.key == *field), "{field} is no field");
     }
-    assert!(NOT_YET_ACTED_ON.is_sorted() && ACTED_ON_IN_PART.is_sorted());
-    assert!(ACTED_ON_IN_PART.iter().all(|field| !NOT_YET_ACTED_ON.contains(field)));
+    assert!(NOT_YET_ACTED_ON.is_sorted());
     assert!(set_but_not_acted_on(&decoded("")).is_empty());
     let config = decoded("maxPods: 5\nevictionHard: {memory.available: 1Gi}\nshutdownGracePeriod: 5s\nport: 10250\n");
     assert_eq!(set_but_not_acted_on(&config), ["shutdownGracePeriod"]);
-    assert_eq!(set_but_acted_on_in_part(&config), ["evictionHard"]);
     let acted_on = "enableSystemLogQuery: true\nlocalStorageCapacityIsolation: false\nreservedSystemCPUs: '0'\n";
     assert!(set_but_not_acted_on(&decoded(acted_on)).is_empty());
     assert!(set_but_not_acted_on(&decode::legacy_defaults()).is_empty());
-    assert!(set_but_acted_on_in_part(&decode::legacy_defaults()).is_empty());
 }
 
 /// CFG-49: JSON is spoken, whatever is asked for; who asks for it gets what they want.

@@ -14,6 +14,7 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::reasons::EventReason;
@@ -54,6 +55,9 @@ pub struct PodEvent {
     pub reason: EventReason,
     /// A sentence, as upstream says it.
     pub message: String,
+    /// The Event object's annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl PodEvent {

@@ -26,6 +26,7 @@ impl Report {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 namespace: Some(self.namespace().to_owned()),
+                annotations: (!event.annotations.is_empty()).then(|| event.annotations.clone()),
                 ..ObjectMeta::default()
             },
             involved_object: ObjectReference {

@@ -168,6 +168,12 @@ reasons! {
     InvalidDiskCapacity,
     /// Too little of the disk could be freed.
     FreeDiskSpaceFailed,
+
+    // Eviction.
+    /// The node has less left than a threshold says, and reclaims.
+    EvictionThresholdMet,
+    /// The pod ends because the node runs short, or because the pod uses more storage than it may.
+    Evicted,
 }
 
 impl fmt::Display for EventReason {

@@ -20,6 +20,7 @@ fn event(pod: &str, reason: EventReason, message: &str) -> PodEvent {
         warning: true,
         reason,
         message: message.to_owned(),
+        annotations: BTreeMap::new(),
     }
 }
 
@@ -83,6 +84,7 @@ fn an_event_of_the_node_is_in_the_default_namespace() {
         warning: false,
         reason: EventReason::Starting,
         message: "Starting kubelet.".to_owned(),
+        annotations: BTreeMap::new(),
     };
     let object = object(&Bench::default().see(starting).expect("passes"));
     assert_eq!(object["metadata"]["namespace"], "default");

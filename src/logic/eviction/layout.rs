@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use crate::logic::resources::portion::Portion;
 
+    /// EVI-09, EVI-39.
     #[test]
     fn evi_39_the_layout_follows_from_the_file_systems() {
         for (images, containers, layout) in [
@@ -158,6 +159,7 @@ mod tests {
         }
     }
 
+    /// EVI-38.
     #[test]
     fn evi_38_thresholds_of_containerfs_are_copies() {
         let of = |signal, share, secs| Threshold {
@@ -184,6 +186,7 @@ mod tests {
         assert_eq!(copies(DiskLayout::ImagesApart), apart);
     }
 
+    /// EVI-39.
     #[test]
     fn evi_39_what_is_measured_and_given_up_follows_from_the_layout() {
         use Reclaim::{DeadContainers, UnusedImages};

@@ -92,6 +92,7 @@ mod tests {
         Shortage { threshold, all: vec![(threshold, observation(available))] }
     }
 
+    /// EVI-23, EVI-25.
     #[test]
     fn evi_23_evi_25_the_message_names_who_used_more_than_it_asked_for() {
         let containers = json!([
@@ -123,6 +124,7 @@ mod tests {
         );
     }
 
+    /// EVI-25.
     #[test]
     fn evi_25_a_pod_with_resources_of_its_own_is_named_too() {
         let pod = pod("p", 0, json!({"resources": {"requests": {"memory": "1Mi"}}}));
@@ -136,6 +138,7 @@ mod tests {
         assert_eq!(annotations.get("offending_pod"), None);
     }
 
+    /// EVI-25.
     #[test]
     fn evi_25_disks_and_pods_without_statistics() {
         let pod = pod("p", 0, json!({}));

@@ -6,6 +6,7 @@
 //!
 //! May import `formats`, `model`, `resources`, `node` and `statistics`.
 
+pub mod alarm;
 pub mod layout;
 pub mod message;
 pub mod monitor;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::signal::{Condition, Observation, Observations, Resource};
 use super::threshold::Threshold;
-use crate::logic::node::node_status::Pressure;
+use crate::logic::model::pressure::Pressure;
 
 /// The thresholds of a node, and since when they are met.
 #[derive(Clone, Debug)]
@@ -126,6 +126,7 @@ mod tests {
         findings.shortage.as_ref().map(|shortage| shortage.threshold.signal)
     }
 
+    /// EVI-11.
     #[test]
     fn evi_11_a_hard_threshold_is_relieved_at_once_and_a_soft_one_after_its_period() {
         let soft = Threshold { grace: 30 * SECOND, ..threshold(Signal::NodeFsAvailable, 100) };
@@ -141,6 +142,7 @@ mod tests {
         assert_eq!(findings.shortage.map(|shortage| shortage.all.len()), Some(2), "the hard one needs no period");
     }
 
+    /// EVI-11.
     #[test]
     fn evi_11_a_soft_threshold_that_is_left_for_a_moment_begins_anew() {
         let soft = Threshold { grace: 30 * SECOND, ..threshold(Signal::NodeFsAvailable, 100) };
@@ -151,6 +153,7 @@ mod tests {
         assert_eq!((signal_of(&findings), findings.due_in), (None, Some(30 * SECOND)));
     }
 
+    /// EVI-12.
     #[test]
     fn evi_12_a_condition_outlasts_its_cause_by_the_transition_period() {
         let mut monitor = monitor(vec![threshold(Signal::PidAvailable, 10)]);
@@ -159,6 +162,7 @@ mod tests {
         assert!(!monitor.look(&observed(&[(Signal::PidAvailable, 10)]), 301 * SECOND).pressure.pid);
     }
 
+    /// EVI-14.
     #[test]
     fn evi_14_memory_comes_first() {
         let mut monitor = monitor(vec![
@@ -172,6 +176,7 @@ mod tests {
         assert_eq!(findings.pressure, Pressure { memory: true, disk: true, pid: true });
     }
 
+    /// EVI-31.
     #[test]
     fn evi_31_what_was_relieved_counts_until_minimum_reclaim_is_left() {
         let with_reclaim = Threshold {
@@ -190,6 +195,7 @@ mod tests {
         assert_eq!(signal_of(&monitor.look(&enough, 5 * SECOND)), None, "it was left");
     }
 
+    /// EVI-07.
     #[test]
     fn evi_07_what_is_not_observed_is_not_short() {
         let mut monitor = monitor(vec![threshold(Signal::AllocatableMemoryAvailable, 10)]);

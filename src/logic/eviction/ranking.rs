@@ -95,6 +95,7 @@ mod tests {
         (asking(name, priority, "memory", request), Some(using_memory(name, usage)))
     }
 
+    /// EVI-17.
     #[test]
     fn evi_17_memory_by_excess_then_priority_then_amount() {
         let candidates = vec![
@@ -111,6 +112,7 @@ mod tests {
         );
     }
 
+    /// EVI-18.
     #[test]
     fn evi_18_disk_by_excess_then_priority_then_amount() {
         let files = |name: &str, priority, request: &str, bytes, inodes| {
@@ -130,6 +132,7 @@ mod tests {
         assert_eq!(order(candidates(), Signal::NodeFsInodesFree), ["above-low", "within", "above-high"]);
     }
 
+    /// EVI-19.
     #[test]
     fn evi_19_processes_by_priority_then_number() {
         let processes =

@@ -156,6 +156,28 @@ pub fn observe(sample: &RawSample) -> Observations {
     found
 }
 
+/// A group whose use was read in a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Which signal it is about.
+    pub signal: Signal,
+    /// The group's path.
+    pub path: String,
+    /// Bytes, page cache included.
+    pub usage: u64,
+}
+
+/// What the groups of the two signals of memory use.
+pub fn memory_use(sample: &RawSample) -> Vec<MemoryUse> {
+    let pods = sample.systems.iter().find(|(kind, _)| *kind == System::Pods).map(|(_, group)| group);
+    let groups = [(Signal::MemoryAvailable, Some(&sample.node.group)), (Signal::AllocatableMemoryAvailable, pods)];
+    let of_group = groups.into_iter().filter_map(|(signal, group)| {
+        let group = group?;
+        Some(MemoryUse { signal, path: group.path.clone(), usage: group.figures.memory.as_ref()?.usage })
+    });
+    of_group.collect()
+}
+
 fn observe_disk(space: Signal, files: Signal, system: &FileSystem, found: &mut Observations) {
     let at = system.at;
     found.insert(space, Observation { available: system.available, capacity: system.capacity, at });
@@ -171,6 +193,7 @@ mod tests {
     use crate::logic::statistics::figures::{MemoryFigures, MemoryLimits, UNLIMITED};
     use crate::logic::statistics::sample::{DiskSample, Group, RuntimeDisk};
 
+    /// EVI-06, EVI-08, EVI-10.
     #[test]
     fn evi_06_evi_08_evi_10_signals_come_from_where_upstream_takes_them() {
         let at = Moment(7);
@@ -184,7 +207,7 @@ mod tests {
         let mut pods = Group { path: "/kubepods".to_owned(), figures: node.group.figures.clone() };
         pods.figures.memory_limits = MemoryLimits { limit: UNLIMITED, ..MemoryLimits::default() };
         sample.systems.push((System::Pods, pods));
-        let node_fs = FileSystem { at, capacity: 90, available: 30, free: 40, inodes: 9, inodes_free: 3 };
+        let node_fs = FileSystem { device: 1, at, capacity: 90, available: 30, free: 40, inodes: 9, inodes_free: 3 };
         let file_system = Some(FileSystem { capacity: 50, available: 20, inodes: 0, ..node_fs });
         let images = Some(RuntimeDisk { file_system, ..RuntimeDisk::default() });
         sample.disks = Some(DiskSample { node: node_fs, images, ..DiskSample::default() });

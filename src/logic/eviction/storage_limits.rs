@@ -79,6 +79,7 @@ mod tests {
         exceeded(pod, stats, layout).map(|eviction| (eviction.message, eviction.signal))
     }
 
+    /// EVI-26.
     #[test]
     fn evi_26_an_empty_directory_beyond_its_size() {
         let pod = pod("p", 0, json!({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "100"}}]}));
@@ -90,6 +91,7 @@ mod tests {
         assert_eq!(told(&pod, &stats("p"), DiskLayout::Single), None, "not measured yet");
     }
 
+    /// EVI-27.
     #[test]
     fn evi_27_a_pod_beyond_the_sum_of_its_limits() {
         let pod = pod("p", 0, json!({"containers": [limited("a", "60"), limited("b", "40"), {"name": "c"}]}));
@@ -100,6 +102,7 @@ mod tests {
         assert_eq!(told(&pod, &with(101), DiskLayout::Single), Some((expected, "ephemeralpodfs.limit")));
     }
 
+    /// EVI-28.
     #[test]
     fn evi_28_a_container_beyond_its_limit_by_logs_and_layer() {
         let spec =
@@ -119,6 +122,7 @@ mod tests {
         assert_eq!(told(&pod, &with("i", 0, 101), DiskLayout::Single), None);
     }
 
+    /// EVI-29.
     #[test]
     fn evi_29_a_pod_without_limits_needs_no_look() {
         assert!(!has_limits(&pod("p", 0, json!({"volumes": [{"name": "v", "emptyDir": {}}]}))));

@@ -50,6 +50,7 @@ mod tests {
         Portion::Amount(Quantity::parse(text).expect("a quantity"))
     }
 
+    /// EVI-31.
     #[test]
     fn evi_31_a_threshold_is_met_below_its_value_and_left_above_value_and_reclaim() {
         let of = |value, reclaim_min| Threshold {

@@ -58,6 +58,7 @@ mod tests {
     use super::*;
     use crate::logic::eviction::testing::{container, pod, space, stats, volume};
 
+    /// EVI-18.
     #[test]
     fn evi_18_the_files_that_count_are_added_up() {
         let volumes = json!([

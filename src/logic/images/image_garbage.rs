@@ -104,6 +104,8 @@ pub enum Removal {
     Age,
     /// The disk is full.
     Space,
+    /// The node is short of space, and gives up what it can before a pod has to go.
+    Pressure,
 }
 
 #[derive(Clone, Debug)]
@@ -226,6 +228,12 @@ impl ImageGarbage {
             grown(record) && !(hopeless && record.last_used.is_some_and(|used| now.saturating_sub(used) < RECENT))
         };
         Pass { candidates: self.in_order(not_recent), wanted: Some(wanted) }
+    }
+
+    /// Every image that may go: the node is short of space. Those that are too young yet stay, as upstream has it.
+    pub fn all_unused(&self, now: Duration) -> Pass {
+        let grown = |record: &&Record| now.saturating_sub(record.first_detected) >= self.policy.age_min;
+        Pass { candidates: self.in_order(grown), wanted: None }
     }
 
     /// When the next pass is due, counted from now: when an image becomes old enough to go, or after the period.

@@ -9,6 +9,7 @@ pub mod ids;
 pub mod log_level;
 pub mod node_terms;
 pub mod pod_phase;
+pub mod pressure;
 pub mod quantity;
 pub mod restart_budget;
 pub mod restart_policy;

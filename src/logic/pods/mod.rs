@@ -6,6 +6,7 @@ pub mod container_actions;
 pub mod container_garbage;
 pub mod container_hash;
 pub mod hooks;
+pub mod node_stop;
 pub mod offline_pods;
 pub mod pod_admission;
 pub mod pod_containers;

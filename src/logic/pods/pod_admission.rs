@@ -10,21 +10,22 @@ pub mod by_source;
 mod declared_features;
 mod predicates;
 mod preemption;
+mod pressure;
 mod room;
 mod sysctls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::api::core::v1::{Node, Pod};
 
+use super::node_stop::{EVICTED, NodeStop};
 use super::pod_roster::is_static;
 use super::wait::{AdmissionWait, PodWait};
 use crate::logic::manifest::supported::unsupported_fields;
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::pod_phase::{FAILED, SUCCEEDED, is_terminal};
+use crate::logic::model::pod_phase::is_terminal;
+use crate::logic::model::pressure::Pressure;
 use crate::logic::model::time::Moment;
 use crate::logic::resources::{has_pod_level_resources, is_critical};
 pub use declared_features::update_problem;
@@ -73,6 +74,8 @@ pub struct NodeAbilities {
     pub app_armor: bool,
     /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until it was asked.
     pub groups_policy: Option<bool>,
+    /// Which of its resources run short.
+    pub pressure: Pressure,
     /// Features that the node declares; `None` where it declares nothing at all (gate `NodeDeclaredFeatures`).
     pub declared: Option<Vec<String>>,
 }
@@ -129,41 +132,6 @@ pub struct Judged {
     pub unsure: Vec<PodUid>,
 }
 
-/// Why a pod had to make room.
-pub const PREEMPTING: &str = "Preempting";
-/// The sentence to [`PREEMPTING`].
-pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
-
-/// How long the end of a pod that makes room may take, before that is an Event (upstream's `killPodNow`): its grace period
-/// and half of it, but not less than what the runtime needs.
-pub fn preemption_patience(pod: &Pod) -> Duration {
-    let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(0);
-    let grace = u64::try_from(seconds).unwrap_or(0);
-    Duration::from_secs((grace + grace / 2).max(10))
-}
-
-/// The status of a pod that has to make room. It may be told as long as containers still run: a phase that is an end is
-/// held back until then. A pod whose containers all ended well when they were stopped has succeeded, as upstream has it.
-pub fn preempted_status(mut status: PodStatus, since: Moment) -> PodStatus {
-    if status.phase.as_deref() != Some(SUCCEEDED) {
-        status.phase = Some(FAILED.to_owned());
-        status.reason = Some(PREEMPTING.to_owned());
-        status.message = Some(PREEMPTED.to_owned());
-    }
-    let conditions = status.conditions.get_or_insert_default();
-    conditions.retain(|condition| condition.type_ != "DisruptionTarget");
-    conditions.push(PodCondition {
-        type_: "DisruptionTarget".to_owned(),
-        status: "True".to_owned(),
-        reason: Some("TerminationByKubelet".to_owned()),
-        message: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
-        last_transition_time: Some(Time(since.to_timestamp())),
-        observed_generation: status.observed_generation,
-        ..PodCondition::default()
-    });
-    status
-}
-
 /// What was decided about each pod of a kind of source. A decision stands for as long as the source wants the pod, but for the
 /// refusal of a static pod: nobody else makes another in its place, so it is taken once nothing is in the way any more.
 #[derive(Clone, Debug, Default)]
@@ -172,8 +140,8 @@ pub struct Admissions {
     refused: BTreeMap<PodUid, (String, String)>,
     /// Those that were judged and wait.
     waiting: BTreeSet<PodUid>,
-    /// By when those that make room are to have ended.
-    room_by: BTreeMap<PodUid, Moment>,
+    /// Those that the node itself ends, why, and by when they are to have ended.
+    stops: BTreeMap<PodUid, (Arc<NodeStop>, Moment)>,
     /// A refusal stands only until it is judged anew.
     judges_again: bool,
 }
@@ -199,7 +167,7 @@ impl Admissions {
     pub fn take(&mut self, pods: &BTreeMap<PodUid, Arc<Pod>>, room: &mut Room, at: Surroundings<'_>) -> Judged {
         self.admitted.retain(|uid| pods.contains_key(uid));
         self.refused.retain(|uid, _| pods.contains_key(uid));
-        self.room_by.retain(|uid, _| pods.contains_key(uid));
+        self.stops.retain(|uid, _| pods.contains_key(uid));
         self.waiting.clear();
         let is_open =
             |uid: &PodUid| !self.admitted.contains(uid) && (self.judges_again || !self.refused.contains_key(uid));
@@ -257,7 +225,7 @@ impl Admissions {
     pub fn forget(&mut self, uid: &PodUid) {
         self.admitted.remove(uid);
         self.refused.remove(uid);
-        self.room_by.remove(uid);
+        self.stops.remove(uid);
         self.waiting.remove(uid);
     }
 
@@ -276,22 +244,30 @@ impl Admissions {
         &self.waiting
     }
 
-    /// Takes back the admission of a pod that has to make room, and is to have ended by then.
-    pub fn preempt(&mut self, uid: &PodUid, until: Moment) {
-        if self.admitted.remove(uid) {
-            self.room_by.insert(uid.clone(), until);
-            self.refused.insert(uid.clone(), (PREEMPTING.to_owned(), PREEMPTED.to_owned()));
-        }
+    /// Takes back the admission of a pod that the node ends, and that is to have ended by then. `None` for a pod that was not
+    /// admitted, or ends already.
+    pub fn stop(&mut self, uid: &PodUid, stop: NodeStop, until: Moment) -> Option<Arc<NodeStop>> {
+        self.admitted.remove(uid).then(|| {
+            let stop = Arc::new(stop);
+            self.refused.insert(uid.clone(), (stop.reason.to_owned(), stop.message.clone()));
+            self.stops.insert(uid.clone(), (Arc::clone(&stop), until));
+            stop
+        })
     }
 
-    /// Pods that have to make room.
-    pub fn preempted(&self) -> impl Iterator<Item = &PodUid> {
-        self.room_by.keys()
+    /// Pods that the node itself ends, and why.
+    pub fn stopped(&self) -> impl Iterator<Item = (&PodUid, &Arc<NodeStop>)> {
+        self.stops.iter().map(|(uid, (stop, _))| (uid, stop))
+    }
+
+    /// Why the node itself ends the pod; `None` when it does not.
+    pub fn stop_of(&self, uid: &PodUid) -> Option<&Arc<NodeStop>> {
+        self.stops.get(uid).map(|(stop, _)| stop)
     }
 
     /// What a pod waits for to which nothing is in the way but others that make room: `leaving`.
     pub fn for_room(&self, leaving: &[Arc<Pod>]) -> Verdict {
-        let until = leaving.iter().filter_map(|pod| self.room_by.get(&uid_of(pod)).copied()).max();
+        let until = leaving.iter().filter_map(|pod| Some(self.stops.get(&uid_of(pod))?.1)).max();
         Verdict::NotYet { what: AdmissionWait::Room, until }
     }
 
@@ -445,6 +421,9 @@ fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
         let fields: Vec<String> = refused.iter().map(ToString::to_string).collect();
         let message = format!("this node agent cannot do what the pod asks for: {}", fields.join(", "));
         return Some(never("PodFeatureUnsupported", message));
+    }
+    if let Some(message) = pressure::refusal(pod, abilities.pressure, abilities.pod_level) {
+        return Some(never(EVICTED, message));
     }
     if let Some(message) = abilities.sysctls.refusal(pod) {
         return Some(never("SysctlForbidden", message));

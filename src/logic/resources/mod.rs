@@ -34,7 +34,9 @@ pub use conversions::{
     weight_to_shares,
 };
 pub use memory_qos::{MemoryQos, reserved_tier_settings};
-pub use oom_score::{AGENT_OOM_SCORE_ADJ, container_oom_score_adj, is_critical, is_node_critical};
+pub use oom_score::{
+    AGENT_OOM_SCORE_ADJ, SYSTEM_CRITICAL_PRIORITY, container_oom_score_adj, is_critical, is_node_critical,
+};
 pub use pod_cgroup::{
     CgroupSettings, best_effort_tier_settings, burstable_tier_settings, kubepods_resources, pod_cgroup_settings,
     reserved_cgroup_settings,

@@ -17,7 +17,7 @@ const BEST_EFFORT: i64 = 1000;
 /// The lowest score of a burstable container: above any guaranteed one that uses all memory.
 const BURSTABLE_MIN: i64 = 1000 + GUARANTEED;
 /// The lowest priority of the system's own pods; upstream's `SystemCriticalPriority`.
-const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
+pub const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
 /// Whether a pod is the node's or the cluster's own: static, a mirror, or of system priority; upstream's
 /// `IsCriticalPod`.

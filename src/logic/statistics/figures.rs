@@ -238,6 +238,8 @@ pub struct Traffic {
 /// A file system as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileSystem {
+    /// Its identity on this host, as `stat` tells it; 0 where not known.
+    pub device: u64,
     /// When it was looked at.
     pub at: Moment,
     /// Bytes.

@@ -79,6 +79,8 @@ pub struct NodeSample {
     pub group: Group,
     /// The node's interfaces.
     pub interfaces: Vec<Interface>,
+    /// The kernel's own estimate of what can be had without swapping (`MemAvailable`), in bytes, where known.
+    pub memory_available: Option<u64>,
     /// The most process IDs, where known.
     pub pids_max: Option<u64>,
     /// Threads there are, where known.

@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_claim_of_two_pods_is_told_once() {
-        let system = FileSystem { at: Moment(1), capacity: 100, available: 40, free: 50, inodes: 10, inodes_free: 7 };
+        let system =
+            FileSystem { device: 1, at: Moment(1), capacity: 100, available: 40, free: 50, inodes: 10, inodes_free: 7 };
         let claim = Some(ClaimReference { name: "data".to_owned(), namespace: "ns".to_owned() });
         let space = Space { file_system: system, usage: None };
         let one = VolumeFigures { name: "a".to_owned(), claim, is_ephemeral: false, space };

@@ -37,6 +37,9 @@ pub enum ImageGcMsg {
     /// From `ImageManager`: a pod is given this image, by ID or name; its container may not be there yet. Answered once no
     /// removal of it is under way: false means that there was one, and the image is to be looked for again.
     HandOut(String, RpcReplyPort<bool>),
+    /// From `EvictionManager`: remove every image that nobody uses, whatever the disk's use; answered when that is done, with
+    /// what went wrong.
+    RemoveAllUnused(RpcReplyPort<Result<(), String>>),
     /// From its own removal of images: whether this one is still nobody's.
     MayGo(Box<ListedImage>, RpcReplyPort<bool>),
     /// From itself: images, containers and disk were looked at.

@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::RpcReplyPort;
 
 use super::pod_source::SourceKind;
+use crate::logic::eviction::Eviction;
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::pressure::Pressure;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
@@ -85,12 +87,28 @@ pub enum PodManagerMsg {
     Resizes(ResizesMsg),
     /// From itself: for the part that releases and removes what pods left.
     Housekeeping(HousekeepingMsg),
+    /// From `EvictionManager`.
+    Eviction(EvictionMsg),
     /// From `ContainerGc`: which pods are wanted or still going; nothing before all sources were heard.
     Known(RpcReplyPort<Option<BTreeSet<PodUid>>>),
     /// From the metrics: how many pods there are.
     Count(RpcReplyPort<PodCensus>),
     /// From Root: someone who learns from the workers was started again.
     Repeat,
+}
+
+/// What `EvictionManager` has to do with pods.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum EvictionMsg {
+    /// From `EvictionManager`: which resources run short. New pods are judged by it.
+    PressureChanged(Pressure),
+    /// From `EvictionManager`: this pod has to end.
+    Evict(PodUid, Box<Eviction>),
+    /// From `EvictionManager`: pods of the API that have a worker and do not end yet, with what they were given.
+    Active(RpcReplyPort<Vec<Arc<Pod>>>),
+    /// From `ContainerGc`, for `EvictionManager`: pods that are wanted or still going, but for those that are over; nothing
+    /// before all sources were heard.
+    Unfinished(RpcReplyPort<Option<BTreeSet<PodUid>>>),
 }
 
 /// What `PodManager` tells itself about workers.
@@ -150,6 +168,7 @@ impl Describe for PodManagerMsg {
             Self::Admission(message) => message.into(),
             Self::Resizes(message) => message.into(),
             Self::Housekeeping(message) => message.into(),
+            Self::Eviction(message) => message.into(),
             message => message.into(),
         }
     }
@@ -160,6 +179,7 @@ impl Describe for PodManagerMsg {
             Self::SourcePod { uid, .. }
             | Self::PodOver(uid)
             | Self::WorkerFinished(uid)
+            | Self::Eviction(EvictionMsg::Evict(uid, _))
             | Self::Workers(WorkersMsg::RestartDue(uid))
             | Self::Admission(AdmissionMsg::GraceExceeded(uid))
             | Self::Housekeeping(

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ractor::RpcReplyPort;
+
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::messages::{Ended, Panicked, describe};
@@ -30,6 +32,9 @@ pub struct Removed {
 pub enum ContainerGcMsg {
     /// From itself: time for a pass.
     PassDue,
+    /// From `EvictionManager`: remove every dead container that is not kept, and all of pods that are over; answered when that
+    /// is done, with what went wrong.
+    RemoveAllUnused(RpcReplyPort<Result<(), String>>),
     /// From `PodManager`: this pod has more dead containers than are kept.
     Surplus(Arc<RuntimePod>),
     /// From itself: what there is, and then, which pods are known; `None` where `Pleg` did not say. What it holds of any pod

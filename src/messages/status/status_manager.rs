@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
 use crate::logic::model::ids::PodUid;
+use crate::logic::pods::node_stop::NodeStop;
 use crate::logic::pods::wait::PodWait;
 use crate::logic::status::status_sync::Answer;
 use crate::messages::pods::pod_source::SourceKind;
@@ -65,8 +66,8 @@ pub enum PodNews {
     NeverHere(PodUid),
     /// This node does not take the pod; with the status that says so.
     Rejected(PodView),
-    /// The pod has to make room for a critical one; its status says so from now on.
-    Preempted(PodUid),
+    /// The node itself ends the pod; its status says so from now on.
+    Stopped(PodUid, Arc<NodeStop>),
     /// These are all pods there are; told now and then, because a pod may have gone while `PodManager` itself was
     /// restarted, or its end may have met a full mailbox.
     Known {
@@ -121,7 +122,7 @@ pub enum StatusManagerMsg {
 
 describe!(StatusManagerMsg, message => match message {
     StatusManagerMsg::StatusChanged(view) | StatusManagerMsg::Pods(PodNews::Rejected(view)) => Some(&view.uid),
-    StatusManagerMsg::Pods(PodNews::PodForgotten(uid) | PodNews::NeverHere(uid) | PodNews::Preempted(uid))
+    StatusManagerMsg::Pods(PodNews::PodForgotten(uid) | PodNews::NeverHere(uid) | PodNews::Stopped(uid, _))
     | StatusManagerMsg::Answered(uid, _) => Some(uid),
     _ => None,
 });

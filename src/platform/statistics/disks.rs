@@ -14,7 +14,9 @@ use crate::platform::host::clock::Clock;
 pub(super) fn file_system(path: &Path, clock: &dyn Clock) -> Option<FileSystem> {
     let told = nix::sys::statvfs::statvfs(path).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(told.fragment_size());
+    let device = rustix::fs::stat(path).map_or(0, |stat| stat.st_dev);
     Some(FileSystem {
+        device,
         at: clock.now(),
         capacity: bytes(told.blocks()),
         available: bytes(told.blocks_available()),

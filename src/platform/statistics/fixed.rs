@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked};
+use super::{AlarmError, LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked};
+use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::statistics::figures::{
     CpuFigures, CpuLimits, FileSystem, GroupFigures, Interface, IoFigures, MemoryFigures, MemoryLimits, ProcessFigures,
     Traffic, UNLIMITED, Usage,
@@ -57,7 +58,15 @@ impl FixedStatistics {
 
     fn file_system(&self) -> FileSystem {
         let at = self.clock.now();
-        FileSystem { at, capacity: 100 << 30, available: 60 << 30, free: 65 << 30, inodes: 1000, inodes_free: 900 }
+        FileSystem {
+            device: 1,
+            at,
+            capacity: 100 << 30,
+            available: 60 << 30,
+            free: 65 << 30,
+            inodes: 1000,
+            inodes_free: 900,
+        }
     }
 
     fn usage(&self) -> Usage {
@@ -106,6 +115,10 @@ impl Statistics for FixedStatistics {
             }),
             cpu_ns: 1000,
         })
+    }
+
+    async fn memory_runs_short(&self, _watched: Vec<WatchedGroup>) -> Result<(), AlarmError> {
+        std::future::pending().await
     }
 
     async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, _: Duration) -> Vec<Walked> {

@@ -43,6 +43,16 @@ impl Hierarchies {
         }
     }
 
+    /// A group in the hierarchy of memory, and whether that is of the first generation; `None` when it is not there.
+    pub(super) fn memory(&self, path: &str) -> Option<(OwnedFd, CgroupVersion)> {
+        let (root, version) = match self {
+            Self::V1(roots) => (roots.memory()?, CgroupVersion::V1),
+            Self::V2(root) => (root, CgroupVersion::V2),
+        };
+        let here = Trail::new(root).folder(path)?.try_clone_to_owned().ok()?;
+        Some((here, version))
+    }
+
     /// The tiers that are apart from the group of all pods.
     pub(super) fn tiers(tree: &CgroupTree, driver: CgroupDriver) -> Vec<String> {
         let tiers = CLASSES.iter().map(|class| tree.tier(*class)).filter(|tier| tier != tree.pods());

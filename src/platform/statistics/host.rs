@@ -31,14 +31,14 @@ pub(super) fn node(
     figures.memory_limits.limit = machine.memory;
     figures.memory_limits.swap_limit = machine.swap;
     let mut node = NodeSample { group, machine: machine.clone(), ..NodeSample::default() };
-    swapped(&mut node, proc, reader);
+    memory(&mut node, proc, reader);
+    node.threads = reader.read(proc, "loadavg").and_then(parse::threads);
+    let bounds = ["sys/kernel/pid_max", "sys/kernel/threads-max"].map(|name| reader.number(proc, name));
+    node.pids_max = bounds.into_iter().flatten().min();
     if tools.depth == Depth::Resources {
         return Ok(node);
     }
     node.interfaces = reader.read(proc, "1/net/dev").map(parse::interfaces).unwrap_or_default();
-    node.threads = reader.read(proc, "loadavg").and_then(parse::threads);
-    let bounds = ["sys/kernel/pid_max", "sys/kernel/threads-max"].map(|name| reader.number(proc, name));
-    node.pids_max = bounds.into_iter().flatten().min();
     pressure(&mut node, proc, reader);
     if tools.depth == Depth::Everything {
         node.disks = reader.read(proc, "diskstats").map(parse::disks).unwrap_or_default();
@@ -56,10 +56,11 @@ pub(super) fn node(
     Ok(node)
 }
 
-/// v2's root does not say what is swapped out.
-fn swapped(node: &mut NodeSample, proc: &OwnedFd, reader: &mut Reader) {
-    let Some(memory) = node.group.figures.memory.as_mut().filter(|memory| memory.swap == 0) else { return };
-    if let Some(text) = reader.read(proc, "meminfo") {
+/// What the root group does not say: how much memory is available, and, of v2, how much is swapped out.
+fn memory(node: &mut NodeSample, proc: &OwnedFd, reader: &mut Reader) {
+    let Some(text) = reader.read(proc, "meminfo") else { return };
+    node.memory_available = parse::memory_field(text, "MemAvailable");
+    if let Some(memory) = node.group.figures.memory.as_mut().filter(|memory| memory.swap == 0) {
         let (all, free) = (parse::memory_field(text, "SwapTotal"), parse::memory_field(text, "SwapFree"));
         memory.swap = all.unwrap_or(0).saturating_sub(free.unwrap_or(0));
     }

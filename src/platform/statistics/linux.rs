@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::alarm::{AlarmError, Armed};
 use super::files::Reader;
 use super::groups::{Groups, Hierarchies};
 use super::open_files::{Counts, OpenFiles};
@@ -14,6 +15,7 @@ use super::processes::Processes;
 use super::tools::{Tools, open_root};
 use super::walk::{Stopped, walk};
 use super::{LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
+use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::logs::log_path::pod_log_directory_name;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
@@ -93,6 +95,12 @@ impl Statistics for LinuxStatistics {
     async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
         let inner = Arc::clone(&self.inner);
         blocking::run(move || inner.look(order)).await
+    }
+
+    async fn memory_runs_short(&self, watched: Vec<WatchedGroup>) -> Result<(), AlarmError> {
+        let inner = Arc::clone(&self.inner);
+        let armed = blocking::run(move || Armed::all(&inner.hierarchies, inner.proc.as_ref(), &watched)).await?;
+        armed.fired().await
     }
 
     async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked> {

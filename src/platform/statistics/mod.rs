@@ -3,6 +3,7 @@
 //! The trait and its Linux form. It keeps open the roots of the hierarchies and nothing of what it read but how many files
 //! processes had open; each look reads anew, and only what is wanted. What cannot be read is absent from the answer.
 
+mod alarm;
 mod disks;
 mod files;
 mod fixed;
@@ -21,9 +22,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use alarm::AlarmError;
 pub use fixed::FixedStatistics;
 pub use linux::{LinuxStatistics, Places};
 
+use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::statistics::figures::Usage;
 use crate::logic::statistics::sample::{PodSample, RawSample, RuntimeDisk, Wanted};
@@ -106,6 +109,13 @@ pub trait Statistics: Send + Sync {
     /// # Errors
     /// When not even the node's own group can be read.
     async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError>;
+
+    /// Waits until one of these groups may have reached its level: its use has, or tasks wait for memory, or the group is at
+    /// its limit. How much is left then only a look can tell.
+    ///
+    /// # Errors
+    /// When the kernel can tell of none of them.
+    async fn memory_runs_short(&self, watched: Vec<WatchedGroup>) -> Result<(), AlarmError>;
 
     /// Walks through these one after the other, until `limit` is over; those that were not begun are not in the answer.
     async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked>;

@@ -44,6 +44,10 @@ impl Roots {
             io: root("blkio"),
         }
     }
+
+    pub(super) fn memory(&self) -> Option<&OwnedFd> {
+        self.memory.as_ref()
+    }
 }
 
 /// The hierarchies, as one look goes through them.

@@ -42,6 +42,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
             node_memory: NodeMemory { capacity_bytes: 1 << 30 },
             hugepage_sizes: vec![],
             placement: Default::default(),
+            eviction: Default::default(),
         },
         network: Default::default(),
         logs: LogSettings { folder: format!("{root_dir}/logs"), rotation: None },

@@ -13,15 +13,18 @@ use super::truth::{Problem, as_wanted, of_unwanted, untrue};
 use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
+use crate::logic::pods::node_stop::EVICTED;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 use crate::messages::status::status_manager::PodView;
 use crate::sim::api_server::pods::is_over;
-use crate::sim::invariants::{API_TRUTH, MIRRORS, NODE_READY, TRUE_STATUS, WANTED_RUNS};
+use crate::sim::invariants::{API_TRUTH, MIRRORS, NODE_READY, PRESSURE_ENDS, TRUE_STATUS, WANTED_RUNS};
 use crate::sim::node::NODE_NAME;
 use crate::sim::pods::behaviour::Life;
 
 /// The oldest that a Lease may be.
 const LEASE_AGE_MAX: Duration = Duration::from_secs(40);
+/// The longest between two looks of the agent at what the node has left, and time for the look.
+const LOOK_PERIOD: Duration = Duration::from_secs(11);
 
 /// What is not as it should be on a node of a cluster.
 pub async fn problems(world: &World) -> Vec<Problem> {
@@ -57,7 +60,17 @@ pub async fn problems(world: &World) -> Vec<Problem> {
         }
     }
     problems.extend(strangers(world, &statics, &pods));
+    problems.extend(spared(world, &pods));
     problems
+}
+
+/// Pods that run although the node runs short and they could end for that.
+fn spared(world: &World, pods: &[Wanted]) -> Vec<Problem> {
+    let node = world.node();
+    let spared = pods.iter().filter(|one| node.invariants.may_be_evicted(&one.uid, LOOK_PERIOD));
+    let containers = lock(&node.containers);
+    let runs = |one: &&Wanted| containers.containers.values().any(|other| other.uid == one.uid && other.may_run());
+    spared.filter(runs).map(|one| (PRESSURE_ENDS, format!("{} still runs", one.pod.name))).collect()
 }
 
 /// Pods of the API that nobody wants.
@@ -83,7 +96,9 @@ fn problems_of(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) 
     };
     let node = world.node();
     let containers = lock(&node.containers);
-    if let Err(how) = as_wanted(node, &containers, wanted, Some(&view)) {
+    let was_evicted =
+        object["status"]["reason"] == EVICTED && node.invariants.may_be_evicted(&wanted.uid, Duration::MAX);
+    if !was_evicted && let Err(how) = as_wanted(node, &containers, wanted, Some(&view)) {
         problems.push((WANTED_RUNS, format!("{}: {how}; the agent says {says:?}", wanted.pod.name)));
     }
     // What is left of a pod that is over may have been cleared away.

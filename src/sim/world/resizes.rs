@@ -75,6 +75,7 @@ impl World {
         for container in lock(&self.node().containers).containers.values_mut().filter(|one| one.pod == pod) {
             container.memory = bytes;
         }
+        self.node().memory_changed.notify_waiters();
     }
 
     /// Reasons of the Events about a pod, as the API server has them, the oldest first.

@@ -44,6 +44,8 @@ always counter   kubelet_started_user_namespaced_pods_errors_total
 always counter   kubelet_sleep_action_terminated_early_total
 always counter   kubelet_lifecycle_handler_http_fallbacks_total
        counter   kubelet_preemptions preemption_signal
+       counter   kubelet_evictions eviction_signal
+       histogram kubelet_eviction_stats_age_seconds eviction_signal
 always histogram kubelet_pleg_relist_duration_seconds
 always histogram kubelet_pleg_relist_interval_seconds
 always histogram kubelet_pleg_pod_relist_duration_seconds
@@ -190,6 +192,8 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::PodRuns { after: SECOND },
         Observation::PodRefused { reason: "OutOfcpu" },
         Observation::PodPreempted { resource: "cpu" },
+        Observation::PodEvicted { signal: "memory.available" },
+        Observation::EvictionStatsUsed { signal: "memory.available", age: SECOND },
         Observation::OrphanFound,
         Observation::PodCameBack { is_static: true },
         Observation::StatusSent { took: SECOND },
@@ -267,7 +271,7 @@ async fn node() -> Node {
     node
 }
 
-/// OBS-01, OBS-03, OBS-04, OBS-05, OBS-06, OBS-12, OBS-13, OBS-14, OBS-15, POD-39, VOL-52: what there is to tell has
+/// OBS-01, OBS-03, OBS-04, OBS-05, OBS-06, OBS-12, OBS-13, OBS-14, OBS-15, POD-39, VOL-52, EVI-35, EVI-36: what there is to tell has
 /// upstream's name, type, labels and level.
 #[tokio::test]
 async fn metrics_have_upstreams_names_types_labels_and_levels() {

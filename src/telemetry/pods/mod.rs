@@ -5,5 +5,6 @@ pub(super) mod pod_gauges;
 pub(super) mod pod_metrics;
 pub(super) mod probe_metrics;
 pub(super) mod resize_metrics;
+mod sacrifice_metrics;
 pub(super) mod start_metrics;
 pub(super) mod volume_metrics;

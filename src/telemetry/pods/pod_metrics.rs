@@ -5,6 +5,7 @@ use std::time::Duration;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::attempt_metrics::AttemptMetrics;
+use super::sacrifice_metrics::SacrificeMetrics;
 use super::start_metrics::StartMetrics;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
@@ -22,7 +23,7 @@ pub(in crate::telemetry) struct PodMetrics {
     containers_per_pod: Histogram,
     worker_start: Histogram,
     refused: IntCounterVec,
-    preempted: IntCounterVec,
+    sacrifices: SacrificeMetrics,
     orphans: IntCounter,
     came_back: IntCounterVec,
     status_sent: Histogram,
@@ -55,11 +56,7 @@ impl PodMetrics {
                 "[ALPHA] Cumulative number pod admission rejections by the Kubelet.",
                 &["reason"],
             ),
-            preempted: registrar.counters(
-                "kubelet_preemptions",
-                "[ALPHA] Cumulative number of pod preemptions by preemption resource",
-                &["preemption_signal"],
-            ),
+            sacrifices: SacrificeMetrics::new(registry),
             orphans: registrar.counter(
                 "kubelet_orphaned_runtime_pods_total",
                 "[ALPHA] Number of pods that have been detected in the container runtime without being already known to \
@@ -100,13 +97,12 @@ impl PodMetrics {
                 }
             }
             Observation::PodRefused { reason } => self.refused.with_label_values(&[label_of(reason)]).inc(),
-            Observation::PodPreempted { resource } => self.preempted.with_label_values(&[resource]).inc(),
             Observation::OrphanFound => self.orphans.inc(),
             Observation::PodCameBack { is_static } => {
                 self.came_back.with_label_values(&[if *is_static { "true" } else { "" }]).inc();
             }
             Observation::StatusSent { took } => self.status_sent.observe(took.as_secs_f64()),
-            _ => return self.starts.observe(what) || self.attempts.observe(what),
+            _ => return self.starts.observe(what) || self.attempts.observe(what) || self.sacrifices.observe(what),
         }
         true
     }

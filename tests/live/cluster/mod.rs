@@ -6,6 +6,7 @@
 mod absence;
 mod certificates;
 mod credentials;
+mod eviction;
 mod identity;
 mod joining;
 mod kubectl;

@@ -1,6 +1,7 @@
 //! Node: its clock, logs, packet filter, processes and statistics.
 
 pub(super) mod clock;
+pub(super) mod eviction;
 pub(super) mod logs;
 pub(super) mod network_rules;
 pub(super) mod process_placement;

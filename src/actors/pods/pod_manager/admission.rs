@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
@@ -14,9 +15,9 @@ use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
+use crate::logic::pods::node_stop::{NodeStop, PREEMPTED, patience};
 use crate::logic::pods::pod_admission::{
-    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Room, Surroundings, Verdict, Victim, has_room, is_over, judge,
-    not_yet, preempted_status, preemption_patience,
+    Judged, NodeAbilities, Room, Surroundings, Verdict, Victim, has_room, is_over, judge, not_yet,
 };
 use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_manager::pod_sources::Pods;
@@ -46,6 +47,7 @@ impl PodManager {
             pod_level: settings.resources.pod_level_resources,
             sysctls: settings.sysctls.clone(),
             app_armor: settings.app_armor,
+            pressure: self.pressure,
             groups_policy: self.workers.health().groups_policy,
             declared: settings.declared_features.clone(),
         }
@@ -228,18 +230,19 @@ impl PodManager {
         self.tell_judged(judged, context);
     }
 
-    /// Preempted pods that have not ended yet.
+    /// Pods that the node itself ends and that have not ended yet.
     pub(super) fn leaving(&self) -> Vec<Arc<Pod>> {
         let ends = |uid: &&PodUid| self.workers.has(uid) && !self.roster.is_left_over(uid);
-        let pods = self.admissions.api.preempted().filter(ends);
+        let pods = self.admissions.api.stopped().map(|(uid, _)| uid).filter(ends);
         pods.filter_map(|uid| self.sources.api_pod(uid).cloned()).collect()
     }
 
-    /// Tells once more whose statuses are to say that they make room.
-    pub(super) fn repeat_preempted(&self, context: &Context<PodManagerMsg>) {
-        for pod in self.leaving() {
-            let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-            context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Preempted(uid)));
+    /// Tells once more whose statuses are to say that the node ends them.
+    pub(super) fn repeat_stopped(&self, context: &Context<PodManagerMsg>) {
+        let ends = |uid: &PodUid| self.workers.has(uid) && !self.roster.is_left_over(uid);
+        for (uid, stop) in self.admissions.api.stopped().filter(|(uid, _)| ends(uid)) {
+            let news = PodNews::Stopped(uid.clone(), Arc::clone(stop));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(news));
         }
     }
 
@@ -286,20 +289,32 @@ impl PodManager {
             let event = EventSubject::pod(&uid, &full_name(&pod)).warning(EventReason::Preempting, PREEMPTED);
             context.tell(&self.args.to.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
-            let patience = preemption_patience(&pod);
-            self.admissions.api.preempt(&uid, context.now().plus(patience));
-            context.after(patience, PodManagerMsg::Admission(AdmissionMsg::GraceExceeded(uid.clone())));
-            context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Preempted(uid.clone())));
-            self.roster.set_pod(SourceKind::Api.as_str(), &uid, None);
-            self.recount(&uid);
-            preempted.push(uid.clone());
-            self.tell_rejected(&uid, &pod, context); // One without a worker has nobody else to say so.
+            self.end_by_node(&uid, &pod, NodeStop::preempted(context.now()), patience(&pod, None), context);
+            preempted.push(uid);
         }
         preempted.iter().for_each(|uid| self.carry_out_for(uid, context));
         if makes_room {
             self.tell_undecided(context);
         }
         self.reread_node(judged.unsure, context);
+    }
+
+    /// Nobody wants the pod any more, by the node's own decision. Whether it was wanted until now.
+    pub(super) fn end_by_node(
+        &mut self,
+        uid: &PodUid,
+        pod: &Arc<Pod>,
+        stop: NodeStop,
+        patience: Duration,
+        context: &mut Context<PodManagerMsg>,
+    ) -> bool {
+        let Some(stop) = self.admissions.api.stop(uid, stop, context.now().plus(patience)) else { return false };
+        context.after(patience, PodManagerMsg::Admission(AdmissionMsg::GraceExceeded(uid.clone())));
+        context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Stopped(uid.clone(), stop)));
+        self.roster.set_pod(SourceKind::Api.as_str(), uid, None);
+        self.recount(uid);
+        self.tell_rejected(uid, pod, context); // One without a worker has nobody else to say so.
+        true
     }
 
     /// A pod that makes room had its time; says so where people look if it has not ended.
@@ -314,7 +329,7 @@ impl PodManager {
 
     /// A pod's end may be what a critical one waits for. How it ended its worker has told.
     pub(super) fn make_room(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
-        if self.admissions.is_preempted(uid) {
+        if self.admissions.stop_of(uid).is_some() {
             self.judge_again(context);
         }
     }
@@ -350,15 +365,16 @@ impl PodManager {
         if self.workers.has(uid) {
             return;
         }
-        if reason == PREEMPTING && is_over(pod) {
+        let stop = self.admissions.stop_of(uid);
+        if stop.is_some() && is_over(pod) {
             let due = PodManagerMsg::Housekeeping(HousekeepingMsg::ReleaseDue(uid.clone()));
             return context.tell(&self.args.to.pod_manager, due);
         }
         let qos = pod_qos(pod, self.args.settings.resources.pod_level_resources);
-        let status = match reason {
+        let status = match stop {
             // What is known of its containers and addresses stays true.
-            PREEMPTING => preempted_status(pod.status.clone().unwrap_or_default(), context.now()),
-            _ => rejected_status(pod, reason, message, qos.as_str(), context.now()),
+            Some(stop) => stop.status(pod.status.clone().unwrap_or_default()),
+            None => rejected_status(pod, reason, message, qos.as_str(), context.now()),
         };
         let view = PodView {
             uid: uid.clone(),

@@ -13,6 +13,7 @@ use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::ResourceOptions;
 use crate::logic::volumes::plan::NodeMeans;
 use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
@@ -105,6 +106,8 @@ pub struct PodManagerAddresses {
     pub mirror_manager: Address<MirrorManagerMsg>,
     /// Looks at the host's addresses.
     pub node_status: Address<NodeStatusMsg>,
+    /// Hears of evicted pods that are over.
+    pub eviction_manager: Address<EvictionManagerMsg>,
     /// Looks at pods.
     pub pleg: Address<PlegMsg>,
     /// Hears of pods with more dead containers than are kept.

@@ -81,7 +81,7 @@ impl PodManager {
             return Some(counted).filter(|pod| self.takes_room(uid, pod));
         }
         let is_here = self.workers.has(uid) && !self.roster.is_left_over(uid);
-        (is_here && self.admissions.is_preempted(uid)).then(|| Arc::clone(pod))
+        (is_here && self.admissions.stop_of(uid).is_some()).then(|| Arc::clone(pod))
     }
 
     /// Whether the pod has ended on this node.

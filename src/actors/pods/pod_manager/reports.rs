@@ -15,7 +15,7 @@ use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 impl PodManager {
     /// Tells everything once more: someone who learns from the workers was started again.
     pub(super) fn repeat(&mut self, context: &mut Context<PodManagerMsg>) {
-        self.repeat_preempted(context);
+        self.repeat_stopped(context);
         self.workers.tell_all(&|| PodWorkerMsg::Repeat, context);
         self.repeat_api(context);
         self.heard_all_told = false;

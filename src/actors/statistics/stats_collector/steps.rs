@@ -42,7 +42,7 @@ pub(super) async fn look(args: &Args, needs: Needs) -> Result<Looked, String> {
     let sandbox_image = if needs.sandbox_image { sandbox_image(args).await } else { None };
     let volumes = if needs.volumes { volumes(args).await } else { None };
     let (images, containers) = match (needs.wanted.disks, disks.as_ref().or(needs.known_disks.as_ref())) {
-        (true, Some(told)) => places(told),
+        (true, Some(told)) => runtime_places(told),
         _ => (None, None),
     };
     let pods = chosen(pods.iter().map(|pod| &**pod));
@@ -64,7 +64,7 @@ async fn image_disks(args: &Args) -> Option<ImageFsInfo> {
 }
 
 /// The first disk of each kind, as upstream takes them. The one of writable layers is told apart only if it is another.
-fn places(told: &ImageFsInfo) -> (Option<RuntimeDiskAt>, Option<RuntimeDiskAt>) {
+pub(in crate::actors) fn runtime_places(told: &ImageFsInfo) -> (Option<RuntimeDiskAt>, Option<RuntimeDiskAt>) {
     let at = |usage: &FilesystemUsage| RuntimeDiskAt {
         path: usage.mountpoint.clone(),
         told: RuntimeDisk {

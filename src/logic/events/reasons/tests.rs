@@ -89,6 +89,8 @@ const UPSTREAM_ELSEWHERE: &[(&str, &str)] = &[
     ("DNSConfigForming", "network/dns"),
     ("DeadlineExceeded", "active_deadline"),
     ("Denied", "podcertificate"),
+    ("Evicted", "eviction"),
+    ("EvictionThresholdMet", "eviction"),
     ("FailedToRetrieveImagePullSecret", "kubelet_pods"),
     ("HostIPsIPFamilyMismatch", "kubelet_pods"),
     ("LifecycleHTTPFallback", "lifecycle"),

@@ -7,18 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::NodeEvent;
 use crate::logic::events::reasons::EventReason;
+use crate::logic::model::pressure::Pressure;
 use crate::logic::model::time::Moment;
-
-/// Which resources run short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Pressure {
-    /// Memory.
-    pub memory: bool,
-    /// Disk space or inodes.
-    pub disk: bool,
-    /// Process numbers.
-    pub pid: bool,
-}
 
 /// Why the node is not ready; nothing for a ready one. Texts are as the API shows them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::logic::model::pressure::Pressure;
 use crate::logic::node::node_object::{NodeIdentity, initial};
 
 fn settings() -> StatusSettings {

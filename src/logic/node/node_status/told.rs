@@ -2,7 +2,8 @@
 //!
 //! Pure; owned by `NodeStatus`, which is told each part whole, whenever it changes.
 
-use super::{DeviceResources, Pressure, RuntimeFact};
+use super::{DeviceResources, RuntimeFact};
+use crate::logic::model::pressure::Pressure;
 use crate::logic::model::runtime_health::RuntimeHealth;
 
 /// Something that the Node's status shows and that another actor knows.

@@ -1,9 +1,11 @@
 //! What was decided about pods, by the source that wants them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{Admissions, PREEMPTING};
+use super::Admissions;
 use crate::logic::model::ids::PodUid;
+use crate::logic::pods::node_stop::NodeStop;
 
 /// See the module. Owned by `PodManager`.
 #[derive(Clone, Debug, Default)]
@@ -36,9 +38,10 @@ impl SourceAdmissions {
         self.statics.values().chain([&self.api]).find_map(|one| one.why_not(uid))
     }
 
-    /// Whether the pod makes room for a critical one.
-    pub fn is_preempted(&self, uid: &PodUid) -> bool {
-        self.api.why_not(uid).is_some_and(|(reason, _)| reason == PREEMPTING)
+    /// Why the node itself ends the pod: to make room for a critical one, or to stay alive. `None` when it does not, as with
+    /// static pods.
+    pub fn stop_of(&self, uid: &PodUid) -> Option<&Arc<NodeStop>> {
+        self.api.stop_of(uid)
     }
 }
 
@@ -49,16 +52,16 @@ mod tests {
 
     fn preempt(admissions: &mut Admissions, uid: &PodUid) {
         admissions.admitted.insert(uid.clone());
-        admissions.preempt(uid, Moment::EPOCH);
+        drop(admissions.stop(uid, NodeStop::preempted(Moment::EPOCH), Moment::EPOCH));
     }
 
     #[test]
     fn only_pods_of_the_api_server_make_room_for_others() {
         let (mut admissions, uid) = (SourceAdmissions::default(), PodUid::from("u"));
         preempt(admissions.statics_of("file"), &uid);
-        assert!(admissions.why_not(&uid).is_some() && !admissions.is_preempted(&uid));
+        assert!(admissions.why_not(&uid).is_some() && admissions.stop_of(&uid).is_none());
         preempt(&mut admissions.api, &uid);
-        assert!(admissions.is_preempted(&uid) && !admissions.is_admitted(&uid));
+        assert!(admissions.stop_of(&uid).is_some() && !admissions.is_admitted(&uid));
     }
 
     #[test]

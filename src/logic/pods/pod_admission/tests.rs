@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::logic::pods::node_stop::{PREEMPTED, PREEMPTING};
 
 fn pod(spec: Value) -> Pod {
     let mut pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}});
@@ -224,7 +225,7 @@ fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     let judged = admissions.take(&pods, &mut room, at(&node, &abilities));
     let victims: Vec<&str> = judged.victims.iter().map(|victim| victim.uid.as_str()).collect();
     assert_eq!((victims, judged.refused.len()), (vec!["small"], 0));
-    admissions.preempt(&"small".into(), Moment(5));
+    admissions.stop(&"small".into(), NodeStop::preempted(Moment(0)), Moment(5));
     assert_eq!(admissions.why_not(&"small".into()), Some((PREEMPTING, PREEMPTED)));
     // As long as it takes its room nobody else has to go.
     let leaving = [Arc::clone(&pods[&PodUid::from("small")])];
@@ -268,42 +269,6 @@ fn a_new_pod_costs_no_look_at_the_others() {
         let judged = admissions.take_new(vec![numbered(pods)], &mut room, at(&node, &abilities));
         assert!(judged.refused.is_empty() && admissions.is_admitted(&pods.to_string().into()));
         assert_eq!(room.read() - before, 1, "beside {pods} others");
-    }
-}
-
-#[test]
-fn a_pod_that_makes_room_has_its_grace_and_half_of_it_and_ten_seconds_at_least() {
-    for (grace, seconds) in [(json!(null), 10), (json!(-5), 10), (json!(6), 10), (json!(30), 45), (json!(31), 46)] {
-        let pod = pod(json!({ "terminationGracePeriodSeconds": grace }));
-        assert_eq!(preemption_patience(&pod), Duration::from_secs(seconds), "{grace}");
-    }
-}
-
-/// RES-60: and one that has ended well meanwhile has succeeded.
-#[test]
-fn a_preempted_pod_says_why_it_ends() {
-    let before = |phase: &str| -> PodStatus {
-        let conditions = json!([{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "False"}]);
-        let status = json!({"phase": phase, "observedGeneration": 4, "conditions": conditions});
-        serde_json::from_value(status).expect("a status")
-    };
-    for (phase, expected) in [
-        ("Running", json!({"phase": "Failed", "reason": PREEMPTING, "message": PREEMPTED})),
-        ("Succeeded", json!({"phase": "Succeeded"})),
-    ] {
-        let mut expected: PodStatus = serde_json::from_value(expected).expect("a status");
-        let disrupted = json!({
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "TerminationByKubelet",
-            "message": "Pod was preempted by Kubelet to accommodate a critical pod.",
-            "lastTransitionTime": "1970-01-01T00:00:05Z",
-            "observedGeneration": 4,
-        });
-        let ready = json!({"type": "Ready", "status": "True"});
-        expected.observed_generation = Some(4);
-        expected.conditions = Some(serde_json::from_value(json!([ready, disrupted])).expect("conditions"));
-        assert_eq!(preempted_status(before(phase), Moment(5_000_000_000)), expected, "{phase}");
     }
 }
 

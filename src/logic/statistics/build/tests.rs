@@ -74,8 +74,15 @@ pub(in crate::logic::statistics) fn snapshot() -> Snapshot {
         hosts_file: Some(Usage { at: AT, bytes: 512, inodes: 1 }),
     };
     let empty = PodSample { uid: PodUid::from("u2"), containers: vec![], ..pod.clone() };
-    let disk =
-        FileSystem { at: AT, capacity: 1_000_000, available: 400_000, free: 500_000, inodes: 1000, inodes_free: 900 };
+    let disk = FileSystem {
+        device: 1,
+        at: AT,
+        capacity: 1_000_000,
+        available: 400_000,
+        free: 500_000,
+        inodes: 1000,
+        inodes_free: 900,
+    };
     let mut root = group("/", 4);
     root.figures.memory_limits = MemoryLimits { limit: 100_000, swap_limit: 0, reservation: 0 };
     let images = RuntimeDisk { file_system: Some(disk), at: AT, used: Some(77_000), inodes_used: Some(70) };

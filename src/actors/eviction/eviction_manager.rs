@@ -1,0 +1,381 @@
+//! `EvictionManager`: looks how much the node has left, tells its conditions, and has pods end when there is too little.
+//!
+//! Parent: Root. Restarted: after a failure; grace periods of soft thresholds and the transition periods of conditions
+//! begin anew. One thing is under way at a time: a look, a reclaim, a measurement of the candidates, or the wait for the
+//! end of evicted pods. As upstream, one pod goes a round, and the next round waits until that pod is over.
+
+mod steps;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
+use crate::actors::kit::context::{Context, OperationId};
+use crate::cri::{ImageFsInfo, ImageService};
+use crate::logic::events::reasons::EventReason;
+use crate::logic::eviction::alarm::{WatchedGroup, have_moved, levels};
+use crate::logic::eviction::layout::{DiskLayout, ignored};
+use crate::logic::eviction::message::message;
+use crate::logic::eviction::monitor::{Monitor, Shortage};
+use crate::logic::eviction::pace::{PACE_MAX, PACE_MIN, next_look};
+use crate::logic::eviction::ranking::{Candidate, Ranked, rank};
+use crate::logic::eviction::signal::Observations;
+use crate::logic::eviction::storage_limits::exceeded;
+use crate::logic::eviction::{Eviction, EvictionSettings, GRACE_IMMEDIATE, soft_grace};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::pressure::Pressure;
+use crate::logic::node::node_status::NodeNews;
+use crate::logic::resources::is_critical;
+use crate::messages::Ended;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
+use crate::messages::eviction_manager::{EvictionManagerMsg, NodeLook};
+use crate::messages::images::image_gc::ImageGcMsg;
+use crate::messages::node::node_status::NodeStatusMsg;
+use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
+use crate::messages::runtime::container_gc::ContainerGcMsg;
+use crate::messages::stats_collector::StatsCollectorMsg;
+use crate::platform::observer::{Observation, Observer};
+use crate::platform::statistics::{AlarmError, Statistics};
+
+/// How long the end of evicted pods is waited for before the node is looked at again; upstream's.
+const CLEANUP_MAX: Duration = Duration::from_secs(30);
+/// The runtime is asked again where its file systems are after this.
+const DISKS_PERIOD: Duration = Duration::from_secs(300);
+
+/// What the actor needs.
+pub struct Args {
+    /// Thresholds and periods.
+    pub settings: EvictionSettings,
+    /// The kernel's figures.
+    pub statistics: Arc<dyn Statistics>,
+    /// The runtime, for where its file systems are.
+    pub images: Arc<dyn ImageService>,
+    /// Who counts evictions.
+    pub observer: Arc<dyn Observer>,
+    /// Has pods end, and knows which there are.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Tells the Node's conditions.
+    pub node_status: Address<NodeStatusMsg>,
+    /// Measures pods.
+    pub stats_collector: Address<StatsCollectorMsg>,
+    /// Removes dead containers.
+    pub container_gc: Address<ContainerGcMsg>,
+    /// Removes unused images.
+    pub image_gc: Address<ImageGcMsg>,
+    /// Events of the node.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
+
+/// The one thing that is under way.
+enum Stage {
+    /// Nothing; a look is due at some time, by this timer.
+    Waiting(Option<OperationId>),
+    /// A look.
+    Looking,
+    /// The node gives up what it can, because of this.
+    Reclaiming(Shortage),
+    /// The candidates are measured, because of this.
+    Measuring(Shortage),
+    /// Evicted pods end.
+    Cleaning(BTreeSet<PodUid>, OperationId),
+}
+
+/// See the module.
+pub struct EvictionManager {
+    args: Args,
+    stage: Stage,
+    /// The file systems, and the thresholds that follow from them; known after the first look.
+    watch: Option<(DiskLayout, Monitor)>,
+    /// What was observed last, and at which uptime.
+    last: Option<(Observations, Duration)>,
+    /// What the runtime said of its disks, and at which uptime.
+    disks: Option<(ImageFsInfo, Duration)>,
+    /// The conditions as others know them.
+    pressure: Option<Pressure>,
+    /// The kernel is to tell when memory may run short, from these levels on.
+    alarm: Option<(OperationId, Vec<WatchedGroup>)>,
+}
+
+impl Actor for EvictionManager {
+    const KIND: &'static str = "EvictionManager";
+    type Msg = EvictionManagerMsg;
+    type Args = Args;
+
+    fn begin(args: Args, context: &mut Context<EvictionManagerMsg>) -> Self {
+        for text in ignored(&args.settings.thresholds) {
+            tracing::warn!("{text}");
+        }
+        let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
+        let mut manager = Self { args, stage, watch, last, disks, pressure: None, alarm: None };
+        if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
+            manager.look(context);
+        }
+        manager
+    }
+
+    fn receive(&mut self, message: EvictionManagerMsg, context: &mut Context<EvictionManagerMsg>) {
+        match message {
+            EvictionManagerMsg::Repeat => {
+                if let Some(pressure) = self.pressure.take() {
+                    self.tell_pressure(pressure, context);
+                }
+            }
+            EvictionManagerMsg::LookDue => {
+                if matches!(self.stage, Stage::Waiting(_)) {
+                    self.look(context);
+                }
+            }
+            EvictionManagerMsg::MemoryRanShort(outcome) => self.take_alarm(outcome, context),
+            EvictionManagerMsg::Looked(outcome) => match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                Ok(look) => self.looked(*look, context),
+                Err(error) => {
+                    tracing::error!(error, "Eviction manager: failed to get summary stats");
+                    self.wait(PACE_MAX, context);
+                }
+            },
+            EvictionManagerMsg::Reclaimed(outcome) => {
+                self.reclaimed(outcome.unwrap_or_else(|panicked| Err(panicked.to_string())), context);
+            }
+            EvictionManagerMsg::Measured(outcome) => {
+                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                    Ok(candidates) => self.measured(candidates, context),
+                    Err(error) => {
+                        tracing::error!(error, "Eviction manager: failed to get summary stats");
+                        self.wait(PACE_MAX, context);
+                    }
+                }
+            }
+            EvictionManagerMsg::PodOver(uid) => {
+                if let Stage::Cleaning(pods, timer) = &mut self.stage
+                    && pods.remove(&uid)
+                    && pods.is_empty()
+                {
+                    context.cancel(*timer);
+                    tracing::info!("Eviction manager: pods successfully cleaned up");
+                    self.look(context);
+                }
+            }
+            EvictionManagerMsg::CleanupOverdue => {
+                if let Stage::Cleaning(pods, _) = &self.stage {
+                    tracing::info!(?pods, "Eviction manager: timed out waiting for pods to be cleaned up");
+                    self.look(context);
+                }
+            }
+        }
+    }
+}
+
+impl EvictionManager {
+    fn wait(&mut self, delay: Duration, context: &mut Context<EvictionManagerMsg>) {
+        self.stage = Stage::Waiting(Some(context.after(delay, EvictionManagerMsg::LookDue)));
+    }
+
+    fn look(&mut self, context: &mut Context<EvictionManagerMsg>) {
+        if let Stage::Waiting(Some(timer)) = self.stage {
+            context.cancel(timer);
+        }
+        self.stage = Stage::Looking;
+        let work = steps::look(self.look_order(context));
+        context.start("look at the node", "what is left", work, EvictionManagerMsg::Looked);
+    }
+
+    fn look_order(&self, context: &Context<EvictionManagerMsg>) -> steps::LookOrder {
+        let uptime = context.clock().uptime();
+        let known = self.disks.as_ref().filter(|(_, at)| uptime.saturating_sub(*at) < DISKS_PERIOD);
+        steps::LookOrder {
+            statistics: Arc::clone(&self.args.statistics),
+            images: Arc::clone(&self.args.images),
+            known_disks: known.map(|(disks, _)| disks.clone()),
+            limits_of: self
+                .args
+                .settings
+                .local_storage
+                .then(|| (self.args.pod_manager.clone(), self.args.stats_collector.clone())),
+            cause: context.cause(),
+        }
+    }
+
+    fn looked(&mut self, look: NodeLook, context: &mut Context<EvictionManagerMsg>) {
+        let uptime = context.clock().uptime();
+        if let Some(disks) = look.disks {
+            self.disks = Some((disks, uptime));
+        }
+        let settings = &self.args.settings;
+        let (layout, monitor) = self.watch.get_or_insert_with(|| {
+            let layout = DiskLayout::of(look.devices);
+            (layout, Monitor::new(layout.thresholds(&settings.thresholds), settings.transition))
+        });
+        let layout = *layout;
+        let levels = levels(monitor.thresholds(), &look.observations, &look.memory);
+        let findings = monitor.look(&look.observations, uptime);
+        let mut next = match self.last.replace((look.observations.clone(), uptime)) {
+            Some((before, at)) => {
+                next_look(monitor.thresholds(), &before, &look.observations, uptime.saturating_sub(at))
+            }
+            None => PACE_MAX,
+        };
+        next = findings.due_in.map_or(next, |due_in| next.min(due_in));
+        self.tell_pressure(findings.pressure, context);
+        self.watch_memory(levels, context);
+        let over = look.limited.into_iter().filter_map(|candidate| {
+            let eviction = exceeded(&candidate.pod, candidate.stats.as_ref()?, layout)?;
+            Some((candidate.pod, eviction))
+        });
+        let evicted: BTreeSet<_> = over
+            .collect::<Vec<_>>()
+            .into_iter()
+            .filter_map(|(pod, eviction)| self.evict(&pod, eviction, context))
+            .collect();
+        match findings.shortage {
+            _ if !evicted.is_empty() => self.clean(evicted, context),
+            Some(shortage) => self.relieve(shortage, context),
+            None => self.wait(next, context),
+        }
+    }
+
+    /// Has the kernel told from which levels on it is to wake this actor, where they have moved.
+    fn watch_memory(&mut self, levels: Vec<WatchedGroup>, context: &mut Context<EvictionManagerMsg>) {
+        match &self.alarm {
+            Some((_, told)) if !have_moved(told, &levels) => return,
+            Some((operation, _)) => context.cancel(*operation),
+            None => {}
+        }
+        self.alarm = (!levels.is_empty()).then(|| {
+            let (statistics, watched) = (Arc::clone(&self.args.statistics), levels.clone());
+            let work = async move { statistics.memory_runs_short(watched).await };
+            let operation = context.start("watch memory", "what is left", work, |outcome| {
+                EvictionManagerMsg::MemoryRanShort(outcome.into())
+            });
+            (operation, levels)
+        });
+    }
+
+    /// The kernel says that memory may run short. It may say so again and again while nothing is wrong, such as while much
+    /// is read from files.
+    fn take_alarm(&mut self, outcome: Ended<(), AlarmError>, context: &mut Context<EvictionManagerMsg>) {
+        if let Err(error) = outcome.into_result() {
+            // The looks go on; the alarm is asked for again when its levels have moved.
+            tracing::warn!(error, "memory is looked at now and then, not when it runs short");
+            return;
+        }
+        self.alarm = None;
+        if matches!(self.stage, Stage::Waiting(_)) {
+            let uptime = context.clock().uptime();
+            let since = self.last.as_ref().map_or(PACE_MIN, |(_, at)| uptime.saturating_sub(*at));
+            match PACE_MIN.checked_sub(since).filter(|left| !left.is_zero()) {
+                Some(left) => self.hasten(left, context),
+                None => self.look(context),
+            }
+        }
+    }
+
+    /// The next look comes after `delay`, in place of the one that is due.
+    fn hasten(&mut self, delay: Duration, context: &mut Context<EvictionManagerMsg>) {
+        if let Stage::Waiting(Some(timer)) = self.stage {
+            context.cancel(timer);
+        }
+        self.wait(delay, context);
+    }
+
+    fn tell_pressure(&mut self, pressure: Pressure, context: &Context<EvictionManagerMsg>) {
+        if self.pressure.replace(pressure) != Some(pressure) {
+            context.tell(&self.args.node_status, NodeStatusMsg::News(NodeNews::Pressure(pressure)));
+            context.tell(&self.args.pod_manager, PodManagerMsg::Eviction(EvictionMsg::PressureChanged(pressure)));
+        }
+    }
+
+    /// What the node can give up goes first; only then a pod.
+    fn relieve(&mut self, shortage: Shortage, context: &mut Context<EvictionManagerMsg>) {
+        let resource = shortage.resource();
+        tracing::info!(resourceName = %resource, "Eviction manager: attempting to reclaim");
+        let node = EventSubject::node(&self.args.settings.node_name);
+        let event = node.warning(EventReason::EvictionThresholdMet, format!("Attempting to reclaim {resource}"));
+        context.tell(&self.args.event_recorder, event);
+        let layout = self.watch.as_ref().map_or_else(DiskLayout::default, |(layout, _)| *layout);
+        let reclaims = layout.reclaims(shortage.threshold.signal);
+        if reclaims.is_empty() {
+            return self.measure(shortage, context);
+        }
+        self.stage = Stage::Reclaiming(shortage);
+        let (gc, images) = (self.args.container_gc.clone(), self.args.image_gc.clone());
+        let work = steps::reclaim(reclaims, gc, images, self.look_order(context));
+        context.start("reclaim", resource.to_string(), work, EvictionManagerMsg::Reclaimed);
+    }
+
+    fn reclaimed(&mut self, outcome: Result<Box<NodeLook>, String>, context: &mut Context<EvictionManagerMsg>) {
+        let Stage::Reclaiming(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting(None)) else { return };
+        let relieved = match (&outcome, &self.watch) {
+            (Ok(look), Some((_, monitor))) => monitor.is_relieved(&look.observations),
+            _ => false,
+        };
+        if let Err(error) = outcome {
+            tracing::error!(error, "Eviction manager: failed to get summary stats after resource reclaim");
+        }
+        if relieved {
+            let resource = shortage.resource();
+            tracing::info!(resourceName = %resource, "Eviction manager: able to reduce resource pressure without evicting pods.");
+            return self.wait(PACE_MAX, context);
+        }
+        self.measure(shortage, context);
+    }
+
+    fn measure(&mut self, shortage: Shortage, context: &mut Context<EvictionManagerMsg>) {
+        tracing::info!(resourceName = %shortage.resource(), "Eviction manager: must evict pod(s) to reclaim");
+        self.stage = Stage::Measuring(shortage);
+        let (pods, stats) = (self.args.pod_manager.clone(), self.args.stats_collector.clone());
+        let work = steps::measure(pods, stats, context.cause());
+        context.start("measure pods", "candidates of eviction", work, EvictionManagerMsg::Measured);
+    }
+
+    fn measured(&mut self, candidates: Vec<Candidate>, context: &mut Context<EvictionManagerMsg>) {
+        let Stage::Measuring(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting(None)) else { return };
+        let layout = self.watch.as_ref().map_or_else(DiskLayout::default, |(layout, _)| *layout);
+        let pod_level = self.args.settings.pod_level_resources;
+        if candidates.is_empty() {
+            tracing::error!("Eviction manager: eviction thresholds have been met, but no pods are active to evict");
+            return self.wait(PACE_MAX, context);
+        }
+        let ranked = rank(candidates, shortage.threshold.signal, layout, pod_level);
+        for (threshold, observed) in &shortage.all {
+            let age = context.now().since(observed.at);
+            self.args.observer.observe(Observation::EvictionStatsUsed { signal: threshold.signal.into(), age });
+        }
+        for Ranked { candidate, usage, request } in ranked {
+            let (message, annotations) = message(&shortage, &candidate.pod, candidate.stats.as_ref(), pod_level);
+            let grace = match shortage.threshold.is_hard() {
+                true => GRACE_IMMEDIATE,
+                false => soft_grace(&candidate.pod, self.args.settings.soft_grace_max),
+            };
+            let signal = shortage.threshold.signal.into();
+            let eviction = Eviction { grace, message, annotations, is_disruption: true, signal };
+            if let Some(uid) = self.evict(&candidate.pod, eviction, context) {
+                tracing::info!(%uid, usage, request, "Eviction manager: pod is evicted");
+                return self.clean([uid].into(), context);
+            }
+        }
+        tracing::info!("Eviction manager: unable to evict any pods from the node");
+        self.wait(PACE_MAX, context);
+    }
+
+    /// Has a pod end, unless it is critical; gives its UID.
+    fn evict(&self, pod: &Pod, eviction: Eviction, context: &Context<EvictionManagerMsg>) -> Option<PodUid> {
+        let uid = PodUid::from(pod.metadata.uid.as_deref()?);
+        if is_critical(pod) {
+            tracing::error!(%uid, "Eviction manager: cannot evict a critical pod");
+            return None;
+        }
+        self.args.observer.observe(Observation::PodEvicted { signal: eviction.signal });
+        context
+            .tell(&self.args.pod_manager, PodManagerMsg::Eviction(EvictionMsg::Evict(uid.clone(), Box::new(eviction))));
+        Some(uid)
+    }
+
+    fn clean(&mut self, evicted: BTreeSet<PodUid>, context: &mut Context<EvictionManagerMsg>) {
+        let timer = context.after(CLEANUP_MAX, EvictionManagerMsg::CleanupOverdue);
+        self.stage = Stage::Cleaning(evicted, timer);
+    }
+}

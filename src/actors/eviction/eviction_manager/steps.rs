@@ -1,0 +1,150 @@
+//! The operations of `EvictionManager`: a look at the node, a reclaim, a measurement of pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::actors::kit::address::Address;
+use crate::actors::kit::trace::Cause;
+use crate::actors::statistics::stats_collector::runtime_places;
+use crate::cri::{ImageFsInfo, ImageService};
+use crate::logic::eviction::layout::{Devices, Reclaim};
+use crate::logic::eviction::ranking::Candidate;
+use crate::logic::eviction::signal::{memory_use, observe};
+use crate::logic::eviction::storage_limits::has_limits;
+use crate::logic::statistics::build::{Facts, summary};
+use crate::logic::statistics::sample::{Depth, Wanted};
+use crate::logic::statistics::summary::PodStats;
+use crate::messages::eviction_manager::NodeLook;
+use crate::messages::images::image_gc::ImageGcMsg;
+use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
+use crate::messages::runtime::container_gc::ContainerGcMsg;
+use crate::messages::stats_collector::StatsCollectorMsg;
+use crate::platform::statistics::{self, Statistics};
+
+/// How long another actor may take to answer.
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+/// How long the runtime may take to say where its file systems are.
+const RUNTIME_LIMIT: Duration = Duration::from_secs(10);
+/// How long a look for garbage and its removal may take.
+const RECLAIM_LIMIT: Duration = Duration::from_secs(60);
+/// How old the figures of pods with limits may be.
+const LIMITS_AGE_MAX: Duration = Duration::from_secs(5);
+
+/// What a look needs.
+pub(super) struct LookOrder {
+    pub(super) statistics: Arc<dyn Statistics>,
+    pub(super) images: Arc<dyn ImageService>,
+    /// What the runtime said of its disks before; `None` has it asked.
+    pub(super) known_disks: Option<ImageFsInfo>,
+    /// Who knows the pods and what they use, where pods are held to limits of local storage.
+    pub(super) limits_of: Option<(Address<PodManagerMsg>, Address<StatsCollectorMsg>)>,
+    pub(super) cause: Cause,
+}
+
+/// Looks at the node alone, and at pods only where one has a limit: a node of many pods costs no more than one of few.
+pub(super) async fn look(order: LookOrder) -> Result<Box<NodeLook>, String> {
+    let disks = match &order.known_disks {
+        Some(_) => None,
+        None => image_disks(&*order.images).await,
+    };
+    let told = disks.as_ref().or(order.known_disks.as_ref());
+    let (images, containers) = told.map(runtime_places).unwrap_or_default();
+    let wanted = Wanted { depth: Depth::Resources, disks: true };
+    let look = statistics::LookOrder { wanted, pods: vec![], images, containers };
+    let sample = order.statistics.look(look).await.map_err(|error| error.to_string())?;
+    let device = |disk: Option<&crate::logic::statistics::sample::RuntimeDisk>| disk?.file_system.map(|on| on.device);
+    let devices = sample.disks.as_ref().map(|disks| Devices {
+        node: disks.node.device,
+        images: device(disks.images.as_ref()),
+        containers: device(disks.containers.as_ref()),
+    });
+    let limited = match &order.limits_of {
+        Some((pods, stats)) => limited(pods, stats, &order.cause).await,
+        None => vec![],
+    };
+    let (observations, memory) = (observe(&sample), memory_use(&sample));
+    Ok(Box::new(NodeLook { observations, memory, devices: devices.unwrap_or_default(), disks, limited }))
+}
+
+/// What the runtime says of its disks; nothing when it does not answer in time.
+async fn image_disks(images: &dyn ImageService) -> Option<ImageFsInfo> {
+    match tokio::time::timeout(RUNTIME_LIMIT, images.image_fs_info()).await {
+        Ok(Ok(told)) => Some(told),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the runtime does not tell its disks");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Pods with limits of local storage, and what they use. Who does not answer is asked again at the next look.
+async fn limited(pods: &Address<PodManagerMsg>, stats: &Address<StatsCollectorMsg>, cause: &Cause) -> Vec<Candidate> {
+    let Ok(pods) =
+        pods.ask(cause.clone(), ASK_LIMIT, |reply| PodManagerMsg::Eviction(EvictionMsg::Active(reply))).await
+    else {
+        return vec![];
+    };
+    let pods: Vec<_> = pods.into_iter().filter(|pod| has_limits(pod)).collect();
+    if pods.is_empty() {
+        return vec![];
+    }
+    match usage(stats, LIMITS_AGE_MAX, cause).await {
+        Ok(usage) => candidates(pods, usage),
+        Err(_) => vec![],
+    }
+}
+
+/// All pods that may be evicted, and what they use just now.
+pub(super) async fn measure(
+    pods: Address<PodManagerMsg>,
+    stats: Address<StatsCollectorMsg>,
+    cause: Cause,
+) -> Result<Vec<Candidate>, String> {
+    let active = pods.ask(cause.clone(), ASK_LIMIT, |reply| PodManagerMsg::Eviction(EvictionMsg::Active(reply))).await;
+    let active = active.map_err(|error| format!("list pods: {error}"))?;
+    Ok(candidates(active, usage(&stats, Duration::ZERO, &cause).await?))
+}
+
+async fn usage(
+    stats: &Address<StatsCollectorMsg>,
+    age_max: Duration,
+    cause: &Cause,
+) -> Result<BTreeMap<String, PodStats>, String> {
+    let question = |reply| StatsCollectorMsg::Get { wanted: Wanted::SUMMARY, age_max, reply };
+    let snapshot = stats.ask(cause.clone(), RUNTIME_LIMIT, question).await;
+    let snapshot = snapshot.map_err(|error| format!("measure pods: {error}"))??;
+    let summary = summary(&snapshot, &Facts::default());
+    Ok(summary.pods.into_iter().map(|pod| (pod.pod_ref.uid.clone(), pod)).collect())
+}
+
+fn candidates(pods: Vec<Arc<Pod>>, mut usage: BTreeMap<String, PodStats>) -> Vec<Candidate> {
+    let with_stats = pods.into_iter().map(|pod| {
+        let stats = usage.remove(pod.metadata.uid.as_deref().unwrap_or_default());
+        Candidate { pod, stats }
+    });
+    with_stats.collect()
+}
+
+/// Has the node give up what it can, then looks again. What cannot be removed is no reason not to remove the rest.
+pub(super) async fn reclaim(
+    reclaims: &'static [Reclaim],
+    containers: Address<ContainerGcMsg>,
+    images: Address<ImageGcMsg>,
+    order: LookOrder,
+) -> Result<Box<NodeLook>, String> {
+    for reclaim in reclaims {
+        let cause = order.cause.clone();
+        let outcome = match reclaim {
+            Reclaim::DeadContainers => containers.ask(cause, RECLAIM_LIMIT, ContainerGcMsg::RemoveAllUnused).await,
+            Reclaim::UnusedImages => images.ask(cause, RECLAIM_LIMIT, ImageGcMsg::RemoveAllUnused).await,
+        };
+        if let Err(error) = outcome.map_err(|error| error.to_string()).and_then(|outcome| outcome) {
+            tracing::info!(error, "Eviction manager: unexpected error when attempting to reduce resource pressure");
+        }
+    }
+    look(LookOrder { limits_of: None, ..order }).await
+}

@@ -1,0 +1,84 @@
+//! `PodManager`'s part in evictions: whom `EvictionManager` may choose from, and the end of those that it chose.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::PodManager;
+use crate::actors::kit::context::Context;
+use crate::logic::events::reasons::EventReason;
+use crate::logic::eviction::Eviction;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::pressure::Pressure;
+use crate::logic::pods::node_stop::{EVICTED, NodeStop, patience};
+use crate::logic::pods::pod_admission::is_over;
+use crate::logic::pods::pod_lifecycle::Stage;
+use crate::logic::pods::pod_roster::full_name;
+use crate::messages::event_recorder::EventSubject;
+use crate::messages::eviction_manager::EvictionManagerMsg;
+use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
+use crate::messages::pods::pod_worker::PodWorkerMsg;
+
+impl PodManager {
+    pub(super) fn receive_eviction(&mut self, message: EvictionMsg, context: &mut Context<PodManagerMsg>) {
+        match message {
+            EvictionMsg::PressureChanged(pressure) => self.take_pressure(pressure, context),
+            EvictionMsg::Evict(uid, eviction) => self.evict(&uid, *eviction, context),
+            EvictionMsg::Active(reply) => drop(reply.send(self.active_pods())), // The asker may have left.
+            EvictionMsg::Unfinished(reply) => drop(reply.send(self.unfinished())),
+        }
+    }
+
+    /// Static pods are judged anew by it; those of the API that were refused stay so, as the API demands.
+    fn take_pressure(&mut self, pressure: Pressure, context: &mut Context<PodManagerMsg>) {
+        if std::mem::replace(&mut self.pressure, pressure) != pressure {
+            self.judge_refused(context);
+        }
+    }
+
+    /// Ends the pod. One that is gone meanwhile is over already.
+    fn evict(&mut self, uid: &PodUid, eviction: Eviction, context: &mut Context<PodManagerMsg>) {
+        let pod = self.sources.api_pod(uid).cloned().filter(|_| self.workers.has(uid));
+        let Some(pod) = pod else { return self.tell_over(uid, context) };
+        let stop = NodeStop::evicted(eviction.message.clone(), eviction.is_disruption, context.now());
+        if !self.end_by_node(uid, &pod, stop, patience(&pod, Some(eviction.grace)), context) {
+            return self.tell_over(uid, context);
+        }
+        let subject = EventSubject::pod(uid, &full_name(&pod));
+        let event = subject.annotated_warning(EventReason::Evicted, eviction.message, eviction.annotations);
+        context.tell(&self.args.to.event_recorder, event);
+        self.carry_out_for(uid, context);
+        // A worker that has no room for it ends its pod with the pod's own grace period.
+        self.workers.tell(uid, PodWorkerMsg::Terminate { grace: Some(eviction.grace) }, context);
+    }
+
+    /// An evicted pod is over: the node may be looked at again.
+    pub(super) fn tell_evicted(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
+        if self.admissions.stop_of(uid).is_some_and(|stop| stop.reason == EVICTED) {
+            self.tell_over(uid, context);
+        }
+    }
+
+    fn tell_over(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
+        context.tell(&self.args.to.eviction_manager, EvictionManagerMsg::PodOver(uid.clone()));
+    }
+
+    /// Pods of the API that take something of the node and do not end yet, with the resources that they were given.
+    fn active_pods(&self) -> Vec<Arc<Pod>> {
+        let pods = self.sources.api().into_iter().flatten();
+        let is_active = |uid: &PodUid, pod: &Pod| {
+            let syncs = self.workers.get(uid).is_some_and(|slot| slot.stage() == Stage::Syncing);
+            syncs && self.admissions.is_admitted(uid) && !is_over(pod)
+        };
+        let active = pods.filter(|(uid, pod)| is_active(uid, pod));
+        active.map(|(uid, pod)| self.in_force_one(uid, pod)).collect()
+    }
+
+    /// Pods that are wanted or still going, but for those whose containers have all ended for good.
+    fn unfinished(&self) -> Option<BTreeSet<PodUid>> {
+        let known = self.known_to_collector()?;
+        let is_finished = |uid: &PodUid| self.workers.get(uid).is_some_and(|slot| slot.stage() == Stage::Terminated);
+        Some(known.into_iter().filter(|uid| !is_finished(uid)).collect())
+    }
+}

@@ -1,0 +1,142 @@
+//! Pods that the node itself ends: to make room for a critical pod (POD-32), or to stay alive (EVI-20 to EVI-24).
+//!
+//! Pure. The status is told while containers may still run: a phase that is an end is held back until they have ended.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
+use crate::logic::model::time::Moment;
+
+/// Why a preempted pod had to go.
+pub const PREEMPTING: &str = "Preempting";
+/// The sentence to [`PREEMPTING`].
+pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
+/// Why an evicted pod had to go.
+pub const EVICTED: &str = "Evicted";
+
+/// The shortest time that a pod's end may take before it is an Event: what the runtime needs.
+const PATIENCE_MIN: Duration = Duration::from_secs(10);
+
+/// Why the node ends a pod, and what its status says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStop {
+    /// The status's reason.
+    pub reason: &'static str,
+    /// The status's sentence.
+    pub message: String,
+    /// The sentence of the condition `DisruptionTarget`; `None` for a pod that goes because of a limit of its own.
+    pub disruption: Option<String>,
+    /// When it was decided.
+    pub since: Moment,
+}
+
+impl NodeStop {
+    /// Of a pod that makes room for a critical one.
+    pub fn preempted(since: Moment) -> Self {
+        let disruption = Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned());
+        Self { reason: PREEMPTING, message: PREEMPTED.to_owned(), disruption, since }
+    }
+
+    /// Of an evicted pod.
+    pub fn evicted(message: String, is_disruption: bool, since: Moment) -> Self {
+        let disruption = is_disruption.then(|| message.clone());
+        Self { reason: EVICTED, message, disruption, since }
+    }
+
+    /// The status of such a pod. A preempted pod whose containers all ended well when they were stopped has succeeded, as
+    /// upstream has it; an evicted one has failed, however its containers ended.
+    pub fn status(&self, mut status: PodStatus) -> PodStatus {
+        if self.reason == EVICTED || status.phase.as_deref() != Some(SUCCEEDED) {
+            status.phase = Some(FAILED.to_owned());
+            status.reason = Some(self.reason.to_owned());
+            status.message = Some(self.message.clone());
+        }
+        let Some(disruption) = &self.disruption else { return status };
+        let conditions = status.conditions.get_or_insert_default();
+        conditions.retain(|condition| condition.type_ != "DisruptionTarget");
+        conditions.push(PodCondition {
+            type_: "DisruptionTarget".to_owned(),
+            status: "True".to_owned(),
+            reason: Some("TerminationByKubelet".to_owned()),
+            message: Some(disruption.clone()),
+            last_transition_time: Some(Time(self.since.to_timestamp())),
+            observed_generation: status.observed_generation,
+            ..PodCondition::default()
+        });
+        status
+    }
+}
+
+/// How long the end of a pod may take before it is an Event (upstream's `killPodNow`): `grace`, or the pod's own grace
+/// period, and half of it, but no less than ten seconds.
+pub fn patience(pod: &Pod, grace: Option<Duration>) -> Duration {
+    let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(0);
+    let own = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let grace = grace.unwrap_or(own);
+    (grace + grace / 2).max(PATIENCE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn status(phase: &str) -> PodStatus {
+        let conditions = json!([{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "False"}]);
+        serde_json::from_value(json!({"phase": phase, "conditions": conditions, "observedGeneration": 3}))
+            .expect("a status")
+    }
+
+    fn told(stop: &NodeStop, phase: &str) -> (String, Option<String>, Option<String>) {
+        let told = stop.status(status(phase));
+        let disruption = told
+            .conditions
+            .iter()
+            .flatten()
+            .find(|condition| condition.status == "True" && condition.type_ == "DisruptionTarget");
+        (told.phase.unwrap_or_default(), told.reason, disruption.and_then(|condition| condition.message.clone()))
+    }
+
+    /// EVI-23, EVI-24.
+    #[test]
+    fn evi_23_evi_24_an_evicted_pod_has_failed_however_it_ended() {
+        let pressure = NodeStop::evicted("The node was low. ".to_owned(), true, Moment(1));
+        let reason = Some("Evicted".to_owned());
+        for phase in ["Running", "Succeeded", "Failed"] {
+            let expected = ("Failed".to_owned(), reason.clone(), Some("The node was low. ".to_owned()));
+            assert_eq!(told(&pressure, phase), expected, "{phase}");
+        }
+        let limit = NodeStop::evicted("Too much. ".to_owned(), false, Moment(1));
+        assert_eq!(told(&limit, "Running"), ("Failed".to_owned(), reason, None));
+        assert_eq!(limit.status(status("Running")).message.as_deref(), Some("Too much. "));
+        let generation = pressure.status(status("Running")).conditions.and_then(|all| all.last()?.observed_generation);
+        assert_eq!(generation, Some(3));
+    }
+
+    /// RES-60.
+    #[test]
+    fn a_preempted_pod_that_ended_well_has_succeeded() {
+        let stop = NodeStop::preempted(Moment(1));
+        let disruption = Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned());
+        assert_eq!(told(&stop, "Running"), ("Failed".to_owned(), Some(PREEMPTING.to_owned()), disruption.clone()));
+        assert_eq!(told(&stop, "Succeeded"), ("Succeeded".to_owned(), None, disruption));
+    }
+
+    /// EVI-37.
+    #[test]
+    fn evi_37_the_end_may_take_half_as_long_again() {
+        let pod = |grace: Value| -> Pod {
+            let spec = json!({"containers": [], "terminationGracePeriodSeconds": grace});
+            serde_json::from_value(json!({ "spec": spec })).expect("a pod")
+        };
+        for (grace, millis) in [(Value::Null, 10_000), (json!(-5), 10_000), (json!(6), 10_000), (json!(31), 46_500)] {
+            assert_eq!(patience(&pod(grace.clone()), None), Duration::from_millis(millis), "{grace}");
+        }
+        assert_eq!(patience(&pod(json!(30)), Some(Duration::from_secs(1))), PATIENCE_MIN);
+        assert_eq!(patience(&Pod::default(), None), PATIENCE_MIN);
+    }
+}

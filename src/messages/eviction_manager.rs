@@ -1,0 +1,50 @@
+//! To `EvictionManager`.
+
+use super::{Ended, Panicked, describe};
+use crate::cri::ImageFsInfo;
+use crate::logic::eviction::layout::Devices;
+use crate::logic::eviction::ranking::Candidate;
+use crate::logic::eviction::signal::{MemoryUse, Observations};
+use crate::logic::model::ids::PodUid;
+use crate::platform::statistics::AlarmError;
+
+/// What a look at the node found.
+#[derive(Debug)]
+pub struct NodeLook {
+    /// How much is left of everything.
+    pub observations: Observations,
+    /// The memory that groups with a signal of their own use.
+    pub memory: Vec<MemoryUse>,
+    /// The file systems.
+    pub devices: Devices,
+    /// What the runtime says of its disks, if it was asked.
+    pub disks: Option<ImageFsInfo>,
+    /// Pods with limits of local storage, and what they use; empty when no pod has one.
+    pub limited: Vec<Candidate>,
+}
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum EvictionManagerMsg {
+    /// From `Root`: somebody who has to know the pressure was restarted.
+    Repeat,
+    /// From itself: time to look.
+    LookDue,
+    /// From itself: the kernel says that memory may run short, or cannot say so.
+    MemoryRanShort(Ended<(), AlarmError>),
+    /// From itself: a look ended.
+    Looked(Result<Result<Box<NodeLook>, String>, Panicked>),
+    /// From itself: what the node could give up is gone; what is left after that.
+    Reclaimed(Result<Result<Box<NodeLook>, String>, Panicked>),
+    /// From itself: the pods that may be evicted, and what they use.
+    Measured(Result<Result<Vec<Candidate>, String>, Panicked>),
+    /// From `PodManager`: an evicted pod has ended, and its volumes and cgroup are gone.
+    PodOver(PodUid),
+    /// From itself: evicted pods should have ended by now.
+    CleanupOverdue,
+}
+
+describe!(EvictionManagerMsg, message => match message {
+    EvictionManagerMsg::PodOver(uid) => Some(uid),
+    _ => None,
+});

@@ -1,0 +1,249 @@
+//! A node that runs short: who ends, in which order, how soon, and what the node says of it.
+
+use std::time::Duration;
+
+use podwright::actors::settings::Settings;
+use podwright::logic::eviction::EvictionSettings;
+use podwright::logic::eviction::signal::Signal;
+use podwright::logic::eviction::threshold::Threshold;
+use podwright::logic::resources::portion::Portion;
+use podwright::sim::node::NODE_NAME;
+use podwright::sim::{Options, SimPod, World, simulate_with};
+use serde_json::{Value, json};
+
+use crate::common::started;
+
+const GIB: u64 = 1 << 30;
+/// More than the longest wait between two looks, and the end of a pod.
+const A_ROUND: Duration = Duration::from_secs(20);
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The node has 8 GiB of memory, and evicts when less than 1 GiB of it, or a tenth of its disk, is left.
+fn watched(settings: &mut Settings) {
+    let hard = |signal, value: &str| Threshold {
+        signal,
+        value: Portion::parse(value).expect("a value"),
+        grace: Duration::ZERO,
+        reclaim_min: None,
+    };
+    settings.resources.eviction = EvictionSettings {
+        node_name: NODE_NAME.to_owned(),
+        thresholds: vec![hard(Signal::MemoryAvailable, "1Gi"), hard(Signal::NodeFsAvailable, "10%")],
+        transition: seconds(30),
+        local_storage: true,
+        ..EvictionSettings::default()
+    };
+}
+
+/// Memory may run short for ten seconds, with four seconds for the pod's end.
+fn patient(settings: &mut Settings) {
+    watched(settings);
+    for threshold in &mut settings.resources.eviction.thresholds {
+        threshold.grace = seconds(10);
+    }
+    settings.resources.eviction.soft_grace_max = seconds(4);
+}
+
+fn in_a_cluster(settings: fn(&mut Settings)) -> Options {
+    Options { cluster: true, settings, ..Options::default() }
+}
+
+fn status(world: &World, pod: &str) -> Value {
+    world.api_pod(pod).map_or(Value::Null, |pod| pod["status"].clone())
+}
+
+fn is_evicted(world: &World, pod: &str) -> bool {
+    let status = status(world, pod);
+    status["phase"] == "Failed" && status["reason"] == "Evicted"
+}
+
+/// The condition of the Node.
+fn condition(world: &World, kind: &str) -> String {
+    let nodes = world.api().all("nodes");
+    let conditions = nodes.iter().flat_map(|node| node["status"]["conditions"].as_array().into_iter().flatten());
+    let found = conditions.into_iter().find(|condition| condition["type"] == kind);
+    found.map_or_else(String::new, |condition| condition["status"].as_str().unwrap_or_default().to_owned())
+}
+
+fn evictions(world: &World, pod: &str) -> usize {
+    world.event_reasons(pod).iter().filter(|reason| *reason == "Evicted").count()
+}
+
+/// EVI-11, EVI-12, EVI-13, EVI-15, EVI-17, EVI-22, EVI-23, EVI-24, EVI-25, EVI-50.
+#[test]
+fn evi_17_the_greediest_pod_ends_and_others_stay() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        let critical = SimPod::of("critical", "run").own_field("priority", json!(2_000_000_000));
+        started(&world, &[SimPod::of("greedy", "run"), SimPod::of("modest", "run"), critical]).await;
+        world.use_memory("critical", 4 * GIB);
+        world.use_memory("greedy", 2 * GIB);
+        world.use_memory("modest", GIB / 2);
+        world.sleep(seconds(120)).await;
+        assert_eq!(
+            (world.running().len(), condition(&world, "MemoryPressure").as_str()),
+            (3, "False"),
+            "there is enough"
+        );
+        world.use_memory("greedy", 3 * GIB);
+        world.sleep(A_ROUND).await;
+        assert!(is_evicted(&world, "greedy"), "{}", status(&world, "greedy"));
+        assert!(!is_evicted(&world, "modest") && !is_evicted(&world, "critical"), "one was enough");
+        let told = status(&world, "greedy");
+        let message = told["message"].as_str().expect("it says why");
+        assert!(
+            message.starts_with("The node was low on resource: memory. Threshold quantity: 1Gi, available: "),
+            "{message}"
+        );
+        let disruption =
+            told["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "DisruptionTarget");
+        assert_eq!(disruption.map(|one| &one["reason"]), Some(&json!("TerminationByKubelet")));
+        assert_eq!(evictions(&world, "greedy"), 1);
+        assert!(world.event_reasons(NODE_NAME).contains(&"EvictionThresholdMet".to_owned()));
+        world.sleep(seconds(5)).await;
+        assert_eq!(condition(&world, "MemoryPressure"), "True", "within the transition period");
+        world.sleep(seconds(60)).await;
+        assert_eq!(condition(&world, "MemoryPressure"), "False");
+        world.create(&SimPod::of("later", "run")).expect("made");
+        world.settle().await;
+        assert!(world.running().iter().any(|name| name.contains("later")), "{:?}", world.running());
+        world.delete_pod("greedy", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// EVI-32, EVI-22: the pod that asks for nothing is refused, the one that asks for memory is not.
+#[test]
+fn evi_32_new_pods_are_judged_by_the_pressure() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        let critical = SimPod::of("critical", "run").own_field("priority", json!(2_000_000_000));
+        started(&world, &[critical]).await;
+        world.use_memory("critical", 15 * GIB / 2);
+        world.sleep(A_ROUND).await;
+        assert_eq!(condition(&world, "MemoryPressure"), "True");
+        assert!(!is_evicted(&world, "critical"), "EVI-22");
+        world.create(&SimPod::of("best-effort", "run")).expect("made");
+        world.sleep(seconds(3)).await;
+        assert!(is_evicted(&world, "best-effort"), "{}", status(&world, "best-effort"));
+        let message = "Pod was rejected: The node had condition: [MemoryPressure]. ";
+        assert_eq!(status(&world, "best-effort")["message"], message);
+        world.use_memory("critical", GIB);
+        world.sleep(seconds(60)).await;
+        world.create(&SimPod::of("later", "run")).expect("made");
+        world.settle().await;
+        assert!(world.running().iter().any(|name| name.contains("later")), "{:?}", world.running());
+        world.delete_pod("best-effort", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// EVI-20, EVI-21: a soft threshold waits for its grace period, and gives the pod time to end.
+#[test]
+fn evi_21_a_soft_threshold_waits_and_gives_time_to_end() {
+    simulate_with(1, in_a_cluster(patient), |world| async move {
+        started(&world, &[SimPod::of("greedy", "run").grace(30)]).await;
+        world.use_memory("greedy", 15 * GIB / 2);
+        let since = world.node().time.elapsed();
+        while !is_evicted(&world, "greedy") {
+            world.sleep(Duration::from_millis(100)).await;
+            assert!(world.node().time.elapsed() < since + seconds(60), "it is never evicted");
+        }
+        let took = world.node().time.elapsed().saturating_sub(since);
+        assert!(took >= seconds(10), "before the grace period of the threshold is over: {took:?}");
+        world.delete_pod("greedy", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// EVI-30, EVI-09: what the node can give up goes before any pod.
+#[test]
+fn evi_30_a_full_disk_takes_unused_images_before_pods() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        started(&world, &[SimPod::of("web", "run")]).await;
+        world.fill_images(true);
+        world.sleep(A_ROUND).await;
+        assert!(world.event_reasons(NODE_NAME).contains(&"EvictionThresholdMet".to_owned()));
+        assert_eq!(condition(&world, "DiskPressure"), "True");
+        assert!(is_evicted(&world, "web"), "the disk stays full of other things: {}", status(&world, "web"));
+        world.fill_images(false);
+        world.sleep(seconds(60)).await;
+        assert_eq!(condition(&world, "DiskPressure"), "False");
+        world.delete_pod("web", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// EVI-48: without the API server the node still keeps itself alive, and tells when it can.
+#[test]
+fn evi_48_pods_are_evicted_while_the_api_server_is_gone() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        started(&world, &[SimPod::of("greedy", "run")]).await;
+        world.link().go_away(world.node(), seconds(120));
+        world.use_memory("greedy", 15 * GIB / 2);
+        world.sleep(A_ROUND).await;
+        assert_eq!(world.running().len(), 0, "nothing runs that takes all memory");
+        world.sleep(seconds(150)).await;
+        assert!(is_evicted(&world, "greedy"), "{}", status(&world, "greedy"));
+        assert_eq!(evictions(&world, "greedy"), 1);
+        world.delete_pod("greedy", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// EVI-47: a pod that was evicted stays so after a restart of the agent.
+#[test]
+fn evi_47_an_evicted_pod_is_not_run_again() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        started(&world, &[SimPod::of("greedy", "run")]).await;
+        world.use_memory("greedy", 15 * GIB / 2);
+        world.sleep(A_ROUND).await;
+        assert!(is_evicted(&world, "greedy"));
+        world.stop_agent();
+        world.start_agent();
+        world.sleep(seconds(120)).await;
+        assert!(is_evicted(&world, "greedy") && world.running().is_empty());
+        world.delete_pod("greedy", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// EVI-34, PAIN-27: the look that is due is seconds away, and the kernel's alarm does not wait for it.
+#[test]
+fn evi_34_pain_27_memory_that_runs_short_is_seen_at_once() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        started(&world, &[SimPod::of("greedy", "run"), SimPod::of("modest", "run")]).await;
+        for wait in [1, 4, 7] {
+            world.sleep(seconds(60 + wait)).await;
+            world.use_memory("greedy", 6 * GIB);
+            world.sleep(seconds(1)).await;
+            assert_eq!(world.running().len(), 2, "there is enough");
+        }
+        world.use_memory("greedy", 15 * GIB / 2);
+        world.sleep(seconds(1)).await;
+        assert_eq!(world.running().len(), 1, "it is stopped within a second: {:?}", world.running());
+        world.sleep(seconds(60)).await;
+        assert!(is_evicted(&world, "greedy") && !is_evicted(&world, "modest"));
+        world.delete_pod("greedy", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// EVI-15, EVI-16: one pod goes a round, and the next round waits until that pod is over.
+#[test]
+fn evi_16_the_next_round_waits_for_the_end_of_the_last_pod() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        started(&world, &[SimPod::of("stubborn", "run ignores stop"), SimPod::of("second", "run")]).await;
+        world.use_memory("stubborn", 5 * GIB);
+        world.use_memory("second", 3 * GIB);
+        // The kill comes after the grace period, which the runtime has as two seconds.
+        world.sleep(Duration::from_millis(1500)).await;
+        assert_eq!(world.running().len(), 2, "the first one still ends");
+        world.sleep(A_ROUND).await;
+        assert!(is_evicted(&world, "stubborn"), "{}", status(&world, "stubborn"));
+        assert!(!is_evicted(&world, "second"), "the end of the first one was enough");
+        world.delete_pod("stubborn", None);
+        world.finish_cluster().await;
+    });
+}
