@@ -2,6 +2,8 @@
 //!
 //! May import `formats` and `model`.
 
+pub mod any_authority;
+pub mod call_rate;
 pub mod server_access;
 pub mod spdy;
 pub mod streams;

@@ -1,5 +1,7 @@
 //! Network: sockets, TLS, HTTP requests, probes, streams of the runtime; interfaces and packet filter rules of the host.
 
+pub mod grpc_authority;
+pub mod grpc_socket;
 pub mod http_exchange;
 pub mod listening;
 pub mod network_probe;
