@@ -17,7 +17,9 @@ use crate::actors::kit::held::Held;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
 use crate::messages::pods::pod_manager::PodManagerMsg;
-use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg, Book, Kept, ResizeCounts};
+use crate::messages::resources::allocation_manager::{
+    Actuated, AllocationManagerMsg, Book, FilesMsg, Kept, ResizeCounts,
+};
 use crate::platform::files::checkpoints::Checkpoints;
 
 /// Wait before what `PodManager` had no room for is told again.
@@ -97,20 +99,19 @@ impl Actor for AllocationManager {
 
     fn begin(args: Args, context: &mut Context<AllocationManagerMsg>) -> Self {
         let files = Arc::clone(&args.files);
-        context.start(
-            "read allocations",
-            "checkpoints",
-            async move { read_both(&*files).await },
-            AllocationManagerMsg::Read,
-        );
+        context.start("read allocations", "checkpoints", async move { read_both(&*files).await }, |read| {
+            AllocationManagerMsg::Files(FilesMsg::Read(read))
+        });
         Self { args, books: None, held: Held::default(), counts: ResizeCounts::default() }
     }
 
     fn receive(&mut self, message: AllocationManagerMsg, context: &mut Context<AllocationManagerMsg>) {
         match message {
-            AllocationManagerMsg::Read(read) => self.take_read(read.unwrap_or_default(), context),
+            AllocationManagerMsg::Files(FilesMsg::Read(read)) => self.take_read(read.unwrap_or_default(), context),
             AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
             AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
+            // Nothing is given to one container alone yet, and policy `none` has nothing to give.
+            AllocationManagerMsg::Allocations(reply) => drop(reply.send(Arc::default())), // The asker may have left.
             early if self.books.is_none() => self.hold(early),
             AllocationManagerMsg::Allocate(given, reply) => {
                 let pages = self.book(Book::Allocated);
@@ -129,11 +130,11 @@ impl Actor for AllocationManager {
                     self.write(book, context);
                 }
             }
-            AllocationManagerMsg::Written(book, outcome) => {
+            AllocationManagerMsg::Files(FilesMsg::Written(book, outcome)) => {
                 let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
                 self.take_written(book, &outcome, context);
             }
-            AllocationManagerMsg::WriteDue(book) => {
+            AllocationManagerMsg::Files(FilesMsg::WriteDue(book)) => {
                 self.book(book).pausing = false;
                 self.write(book, context);
             }
@@ -210,7 +211,7 @@ impl AllocationManager {
         }
         if let Some(pause) = pages.pause(uptime) {
             pages.pausing = true;
-            context.after(pause, AllocationManagerMsg::WriteDue(book));
+            context.after(pause, AllocationManagerMsg::Files(FilesMsg::WriteDue(book)));
             return;
         }
         pages.swept = false;
@@ -224,8 +225,9 @@ impl AllocationManager {
             let written = files.write(book.file(), print_checkpoint(&entries)).await;
             written.map_err(|error| error.to_string())
         };
-        context
-            .start("keep allocations", book.file(), work, move |outcome| AllocationManagerMsg::Written(book, outcome));
+        context.start("keep allocations", book.file(), work, move |outcome| {
+            AllocationManagerMsg::Files(FilesMsg::Written(book, outcome))
+        });
     }
 
     fn take_written(&mut self, book: Book, outcome: &Result<(), String>, context: &mut Context<AllocationManagerMsg>) {

@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::model::quantity::{Quantity, QuantityError};
 
+pub mod allocations;
 pub mod cgroup_name;
 mod container;
 mod conversions;

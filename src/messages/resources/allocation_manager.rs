@@ -10,6 +10,7 @@ use ractor::RpcReplyPort;
 use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
+use crate::logic::resources::allocations::Allocations;
 use crate::messages::{Panicked, describe};
 
 /// Bounds of `kubelet_pod_resize_duration_milliseconds`.
@@ -31,14 +32,24 @@ pub enum AllocationManagerMsg {
     Counted(Vec<ResizeCount>),
     /// From the server: what was counted so far.
     Counts(RpcReplyPort<ResizeCounts>),
-    /// From itself: what the files say; nothing for one that is not there, or cannot be believed.
-    Read(Result<Kept, Panicked>),
-    /// From itself: a file was written, or why it could not be.
-    Written(Book, Result<Result<(), String>, Panicked>),
-    /// From itself: the pause between two writes of a file is over.
-    WriteDue(Book),
+    /// From the server: what containers own alone, and what they may be given.
+    Allocations(RpcReplyPort<Arc<Allocations>>),
+    /// From itself: something about the files.
+    #[strum(transparent)]
+    Files(FilesMsg),
     /// From Root: `PodManager` was started again. From itself: it had no room for what it was told.
     Repeat,
+}
+
+/// What `AllocationManager` tells itself about the files.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum FilesMsg {
+    /// From `AllocationManager`: what the files say; nothing for one that is not there, or cannot be believed.
+    Read(Result<Kept, Panicked>),
+    /// From `AllocationManager`: a file was written, or why it could not be.
+    Written(Book, Result<Result<(), String>, Panicked>),
+    /// From `AllocationManager`: the pause between two writes of a file is over.
+    WriteDue(Book),
 }
 
 describe!(AllocationManagerMsg, message => match message {

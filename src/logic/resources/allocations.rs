@@ -1,0 +1,56 @@
+//! What of the machine containers own alone, as the PodResources API prints it (RES-53).
+//!
+//! Made by `AllocationManager` when somebody asks; nobody keeps it.
+
+use std::collections::BTreeMap;
+
+use crate::logic::model::ids::PodUid;
+
+/// Hardware that one container owns, or that may be given to containers at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allocation {
+    /// CPUs by the kernel's numbers, ascending. Empty when the container shares the pool.
+    pub cpu_ids: Vec<u32>,
+    /// Memory and huge pages of NUMA nodes.
+    pub memory: Vec<MemoryBlock>,
+    /// Devices of device plugins.
+    pub devices: Vec<DeviceGroup>,
+}
+
+/// Memory of one kind (upstream's `state.Block`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryBlock {
+    /// `memory`, or `hugepages-` and a size.
+    pub memory_type: String,
+    /// How much.
+    pub bytes: u64,
+    /// Of these NUMA nodes together, ascending.
+    pub nodes: Vec<u32>,
+}
+
+/// Devices of one resource that are at the same place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceGroup {
+    /// The extended resource, as `vendor.com/gpu`.
+    pub resource: String,
+    /// The plugin's names of them.
+    pub ids: Vec<String>,
+    /// Their NUMA nodes, ascending; `None` when the plugin does not say.
+    pub nodes: Option<Vec<u32>>,
+}
+
+/// All that pods own, and what they may be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allocations {
+    /// By pod and the container's name. A container without an entry owns nothing alone.
+    pub containers: BTreeMap<PodUid, BTreeMap<String, Allocation>>,
+    /// Whatever pods may be given, whoever has it now. With the policies `none` upstream's managers name nothing here.
+    pub allocatable: Allocation,
+}
+
+impl Allocations {
+    /// What a container owns alone.
+    pub fn of(&self, uid: &PodUid, container: &str) -> Option<&Allocation> {
+        self.containers.get(uid)?.get(container)
+    }
+}
