@@ -2,11 +2,20 @@
 //! Tells the program which commit it is built from.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The Container Runtime Interface: the folder to resolve imports from, and the file.
-const CRI: (&str, &str) = ("proto", "proto/runtime/v1/api.proto");
+/// Where imports are resolved.
+const PROTO: &str = "proto";
+
+/// The Container Runtime Interface.
+const CRI: &str = "proto/runtime/v1/api.proto";
+
+/// What the agent serves. Several have the same package, so the code of each has a folder of its own, of this name.
+const SERVED: [(&str, &str); 2] = [
+    ("podresources_v1", "proto/podresources/v1/api.proto"),
+    ("podresources_v1alpha1", "proto/podresources/v1alpha1/api.proto"),
+];
 
 /// Messages with secrets in them. `src/cri/wire.rs` gives them a `Debug` that keeps quiet.
 const CRI_SECRET: [&str; 2] = [".runtime.v1.AuthConfig", ".runtime.v1.KeyValue"];
@@ -15,14 +24,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rustc-env=PODWRIGHT_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));
-    let (include, file) = CRI;
-    tonic_prost_build::configure()
-        .build_transport(false)
-        .generate_default_stubs(true)
-        .btree_map(".") // sorted: the same message is always the same bytes
-        .skip_debug(CRI_SECRET)
-        .compile_fds(protox::compile([file], [include])?)?;
+    generator().skip_debug(CRI_SECRET).compile_fds(protox::compile([CRI], [PROTO])?)?;
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    for (folder, file) in SERVED {
+        let folder = out.join(folder);
+        std::fs::create_dir_all(&folder)?;
+        generator().out_dir(folder).compile_fds(protox::compile([file], [PROTO])?)?;
+    }
     Ok(())
+}
+
+fn generator() -> tonic_prost_build::Builder {
+    tonic_prost_build::configure().build_transport(false).generate_default_stubs(true).btree_map(".") // sorted: the same message is always the same bytes
 }
 
 /// The commit: `PODWRIGHT_COMMIT` where it is given, as by a packager who builds without git; else what git says of the

@@ -23,6 +23,7 @@ use crate::platform::cgroup::systemd::SystemdCgroups;
 use crate::platform::cgroup::{self, CgroupManager};
 use crate::platform::host::clock::{Clock, SystemClock};
 use crate::platform::host::systemd::Watchdog;
+use crate::server::rpc::RpcListener;
 use crate::server::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener};
 use crate::telemetry::{Metrics, ObservedCgroups};
 
@@ -92,6 +93,9 @@ fn listeners(
         .owning_its_folder(flags.socket == config::LOCAL_SOCKET)
         .instead_of(old);
     let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(socket)];
+    let (root, gates) = (Path::new(&flags.root_dir), &invocation.gates);
+    let active_only = gates.enabled("KubeletPodResourcesListUseActivePods");
+    listeners.push(Arc::new(RpcListener::pod_resources(root, backend, active_only)));
     if let Some(secure) = serving::listener(invocation, agent, backend)? {
         listeners.push(Arc::new(secure));
     }

@@ -21,6 +21,7 @@ pub(crate) use client::WoundClock;
 pub(super) use client::{Answer, ask, ask_with};
 pub(crate) use plain::settings;
 
+use super::rpc::RpcListener;
 use super::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
 use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
@@ -117,7 +118,7 @@ impl Faults for HeldUp {
 /// A node without a runtime, whose files are in a folder of its own.
 pub(crate) struct Node {
     pub(super) folder: tempfile::TempDir,
-    clock: Arc<WoundClock>,
+    pub(super) clock: Arc<WoundClock>,
     pub(crate) agent: Arc<Agent>,
     pub(crate) backend: Arc<Backend>,
     pub(crate) metrics: Arc<Metrics>,
@@ -196,6 +197,15 @@ impl Node {
     /// With the local socket.
     pub(super) fn with_socket() -> Self {
         Self::with(None, Node0::with_socket)
+    }
+
+    /// With the gRPC sockets below its folder, `others`, and what strikes its actors.
+    pub(super) fn with_rpc(faults: Option<Arc<dyn Faults>>, others: Vec<Arc<dyn Listener>>) -> Self {
+        Self::with(faults, |node| {
+            let root = node.socket.parent().expect("a folder");
+            let pod_resources = RpcListener::pod_resources(root, &node.backend, true);
+            others.into_iter().chain([Arc::new(pod_resources) as Arc<dyn Listener>]).collect()
+        })
     }
 
     /// With the local socket, and what of logs is answered.

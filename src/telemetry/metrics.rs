@@ -29,6 +29,7 @@ use super::runtime::runtime_metrics::RuntimeMetrics;
 use super::serving::auth_metrics::AuthMetrics;
 use super::serving::client_metrics::ClientMetrics;
 use super::serving::http_metrics::HttpMetrics;
+use super::serving::rpc_metrics::RpcMetrics;
 use super::sources::Sources;
 use super::spans::traces;
 use crate::config::FeatureGates;
@@ -44,6 +45,7 @@ pub struct Metrics {
     registry: Registry,
     runtime: Arc<RuntimeMetrics>,
     http: Arc<HttpMetrics>,
+    rpc: RpcMetrics,
     slis: SliMetrics,
     pods: PodMetrics,
     relists: RelistMetrics,
@@ -72,6 +74,7 @@ impl Metrics {
         Self {
             runtime: Arc::new(RuntimeMetrics::new(&registry)),
             http: Arc::new(HttpMetrics::new(&registry)),
+            rpc: RpcMetrics::new(&registry),
             slis: SliMetrics::new(),
             pods: PodMetrics::new(&registry),
             relists: RelistMetrics::new(&registry),
@@ -101,6 +104,11 @@ impl Metrics {
     /// What counts requests to the kubelet's ports, and streams.
     pub fn http(&self) -> &Arc<HttpMetrics> {
         &self.http
+    }
+
+    /// What counts calls to the gRPC sockets.
+    pub fn rpc(&self) -> &RpcMetrics {
+        &self.rpc
     }
 
     /// Tells that the runtime lacks what it will need from this release on, such as `1.37.0`.

@@ -39,6 +39,7 @@ pub use registry::exposition::Exposition;
 pub use runtime::observed_cgroups::ObservedCgroups;
 pub use runtime::runtime_metrics::RuntimeMetrics;
 pub use serving::http_metrics::{HttpMetrics, InFlight, Port};
+pub use serving::rpc_metrics::{PodResourcesCall, RpcMetrics};
 pub use setup::{Guard, TelemetryError, init, set_verbosity};
 pub use sources::Sources;
 pub use spans::request_spans::{TraceOrigin, request_answered, request_span};

@@ -47,7 +47,7 @@ const OWNED: &[(&str, &[&str])] = &[
     ("opentelemetry", &["src/telemetry"]),
     ("opentelemetry_sdk", &["src/telemetry"]),
     ("opentelemetry_otlp", &["src/telemetry"]),
-    ("tonic", &["src/cri", "src/telemetry"]),
+    ("tonic", &["src/cri", "src/telemetry", "src/server/rpc"]),
     ("prost", &["src/cri", "src/telemetry"]),
     ("ractor", &["src/actors", "src/messages", "src/main.rs", "src/launch", "src/sim"]),
     ("libc", &["src/platform"]),

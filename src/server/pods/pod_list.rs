@@ -39,7 +39,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Waits until the agent, if it was just started, knows all its pods. It goes on without that knowledge in the end: the
 /// answer is then what is known.
-pub(super) async fn settled(backend: &Backend, patience: Patience) {
+pub(in crate::server) async fn settled(backend: &Backend, patience: Patience) {
     let question = |reply| StatusManagerMsg::Settled(patience, reply);
     let _ = backend.directory.status_manager.ask(REQUEST, SETTLED_WITHIN, question).await;
 }

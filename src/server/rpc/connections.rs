@@ -1,0 +1,128 @@
+//! Connections of the gRPC sockets: HTTP/2, bounded in number, calls and time.
+//!
+//! Owned by the listener that accepts them, so they end with it, and their calls with them.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::UnixStream;
+use tokio::task::{AbortHandle, JoinSet};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower::ServiceExt;
+
+use crate::platform::network::grpc_authority::AnyAuthority;
+use crate::platform::network::grpc_socket::GrpcSocket;
+
+/// Open connections. When there is one more, the oldest gives way, so that idle ones cannot shut others out.
+const CONNECTIONS_MAX: usize = 64;
+/// Calls under way on one connection.
+const CALLS_MAX: u32 = 64;
+/// Of all headers of a call.
+const HEADERS_MAX: u32 = 16 * 1024;
+/// Bytes that a client may send ahead of the call's reader: far more than any request has.
+const WINDOW: u32 = 64 * 1024;
+/// From a call's head to its answer's head. An agent that is new takes up to ten seconds to know its pods.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Accepting that fails this often in a row ends the listener; its supervisor opens it anew.
+const ACCEPT_FAILURES_MAX: u32 = 50;
+/// Wait after a failure to accept, such as too many open files.
+const ACCEPT_RETRY: Duration = Duration::from_millis(200);
+
+/// Accepts and answers until accepting fails for good; says why. Dropping the future ends all connections.
+pub(super) async fn serve(socket: GrpcSocket, routes: Routes) -> String {
+    let mut connections = Connections { tasks: JoinSet::new(), order: VecDeque::new() };
+    let mut failures = 0;
+    loop {
+        tokio::select! {
+            biased;
+            Some(ended) = connections.tasks.join_next() => {
+                if let Err(error) = ended && error.is_panic() {
+                    tracing::error!(%error, "a connection of a gRPC client panicked");
+                }
+            }
+            accepted = socket.accept() => match accepted {
+                Ok(stream) => {
+                    failures = 0;
+                    connections.take(stream, routes.clone());
+                }
+                Err(error) if failures + 1 >= ACCEPT_FAILURES_MAX => {
+                    return format!("cannot accept connections: {error}");
+                }
+                Err(_) => {
+                    failures += 1;
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            },
+        }
+    }
+}
+
+struct Connections {
+    tasks: JoinSet<()>,
+    order: VecDeque<AbortHandle>,
+}
+
+impl Connections {
+    fn take(&mut self, stream: AnyAuthority<UnixStream>, routes: Routes) {
+        self.order.retain(|connection| !connection.is_finished());
+        if self.order.len() >= CONNECTIONS_MAX {
+            self.order.pop_front().into_iter().for_each(|oldest| oldest.abort());
+        }
+        let connection = self.tasks.spawn(converse(stream, routes));
+        self.order.push_back(connection);
+    }
+}
+
+/// One client's connection, to its end.
+async fn converse(stream: AnyAuthority<UnixStream>, routes: Routes) {
+    let calls = Arc::new(Mutex::new(JoinSet::new()));
+    let service = service_fn(move |request: Request<Incoming>| answer(request, routes.clone()));
+    let served = http2::Builder::new(Calls(Arc::downgrade(&calls)))
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(CALLS_MAX)
+        .max_header_list_size(HEADERS_MAX)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    // How a client's connection ends is the client's business.
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection of a gRPC client broke");
+    }
+}
+
+async fn answer(request: Request<Incoming>, routes: Routes) -> Result<Response<Body>, Infallible> {
+    match tokio::time::timeout(ANSWER_MAX, routes.oneshot(request)).await {
+        Ok(answer) => answer,
+        Err(_) => Ok(Status::deadline_exceeded("the answer took too long").into_http()),
+    }
+}
+
+/// Starts the calls of one connection; they end with it.
+#[derive(Clone)]
+struct Calls(Weak<Mutex<JoinSet<()>>>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Calls {
+    fn execute(&self, call: F) {
+        let Some(calls) = self.0.upgrade() else { return };
+        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = calls.try_join_next() {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                tracing::error!(%error, "a gRPC call was not answered: its handler panicked");
+            }
+        }
+        calls.spawn(call);
+    }
+}

@@ -1,0 +1,89 @@
+//! `kubelet_pod_resources_endpoint_*`: what PodResources was asked.
+
+use prometheus::{IntCounterVec, Registry};
+
+use crate::telemetry::registry::register::Registrar;
+
+const LABELS: [&str; 1] = ["server_api_version"];
+
+/// A call of PodResources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodResourcesCall {
+    /// All pods.
+    List,
+    /// One pod.
+    Get,
+    /// What may be given.
+    GetAllocatable,
+}
+
+/// See the module.
+pub struct RpcMetrics {
+    total: IntCounterVec,
+    calls: [Counted; 3],
+}
+
+/// Calls of one kind.
+struct Counted {
+    asked: IntCounterVec,
+    failed: IntCounterVec,
+}
+
+impl RpcMetrics {
+    pub(in crate::telemetry) fn new(registry: &Registry) -> Self {
+        let registrar = Registrar(registry);
+        let counted = |suffix: &str, method: &str| {
+            Counted {
+            asked: registrar.counters(
+                &format!("kubelet_pod_resources_endpoint_requests_{suffix}"),
+                &format!(
+                    "[ALPHA] Number of requests to the PodResource {method} endpoint. Broken down by server api version."
+                ),
+                &LABELS,
+            ),
+            failed: registrar.counters(
+                &format!("kubelet_pod_resources_endpoint_errors_{suffix}"),
+                &format!(
+                    "[ALPHA] Number of requests to the PodResource {method} endpoint which returned error. Broken down \
+                     by server api version."
+                ),
+                &LABELS,
+            ),
+        }
+        };
+        Self {
+            total: registrar.counters(
+                "kubelet_pod_resources_endpoint_requests_total",
+                "[ALPHA] Cumulative number of requests to the PodResource endpoint. Broken down by server api version.",
+                &LABELS,
+            ),
+            calls: [
+                counted("list", "List"),
+                counted("get", "Get"),
+                counted("get_allocatable", "GetAllocatableResources"),
+            ],
+        }
+    }
+
+    /// Counts a call by its API version. Upstream counts those of `v1alpha1` in the total alone.
+    pub fn asked(&self, call: PodResourcesCall, version: &'static str) {
+        self.total.with_label_values(&[version]).inc();
+        if version == "v1" {
+            self.counted(call).asked.with_label_values(&[version]).inc();
+        }
+    }
+
+    /// Counts a call of `v1` that was answered with an error.
+    pub fn failed(&self, call: PodResourcesCall) {
+        self.counted(call).failed.with_label_values(&["v1"]).inc();
+    }
+
+    fn counted(&self, call: PodResourcesCall) -> &Counted {
+        let [list, get, get_allocatable] = &self.calls;
+        match call {
+            PodResourcesCall::List => list,
+            PodResourcesCall::Get => get,
+            PodResourcesCall::GetAllocatable => get_allocatable,
+        }
+    }
+}
