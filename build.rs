@@ -5,6 +5,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use protox::prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+
 /// Where imports are resolved.
 const PROTO: &str = "proto";
 
@@ -12,13 +14,28 @@ const PROTO: &str = "proto";
 const CRI: &str = "proto/runtime/v1/api.proto";
 
 /// What the agent serves. Several have the same package, so the code of each has a folder of its own, of this name.
-const SERVED: [(&str, &str); 2] = [
+const SERVED: [(&str, &str); 3] = [
     ("podresources_v1", "proto/podresources/v1/api.proto"),
     ("podresources_v1alpha1", "proto/podresources/v1alpha1/api.proto"),
+    ("pods_v1alpha1", "proto/pods/v1alpha1/api.proto"),
 ];
 
 /// Messages with secrets in them. `src/cri/wire.rs` gives them a `Debug` that keeps quiet.
 const CRI_SECRET: [&str; 2] = [".runtime.v1.AuthConfig", ".runtime.v1.KeyValue"];
+
+/// The Pods API sends a pod as bytes of this message. Of it a table is made, and no types.
+const POD: (&str, &str) = ("k8s.io.api.core.v1.Pod", "proto/k8s.io/core_v1.proto");
+
+/// Fields that JSON has no name for: what they hold is beside the other fields of their message there.
+const BESIDE: [&str; 4] = ["handler", "volumeSource", "ephemeralContainerCommon", "localObjectReference"];
+
+/// Messages that JSON has as something else than an object of their fields, and the kind that says so.
+const OTHER_FORMS: [(&str, &str); 4] = [
+    ("k8s.io.apimachinery.pkg.api.resource.Quantity", "Quantity"),
+    ("k8s.io.apimachinery.pkg.apis.meta.v1.FieldsV1", "Raw"),
+    ("k8s.io.apimachinery.pkg.apis.meta.v1.Time", "Time"),
+    ("k8s.io.apimachinery.pkg.util.intstr.IntOrString", "IntOrString"),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -31,11 +48,58 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::create_dir_all(&folder)?;
         generator().out_dir(folder).compile_fds(protox::compile([file], [PROTO])?)?;
     }
+    std::fs::write(out.join("pod_fields.rs"), pod_fields()?)?;
     Ok(())
 }
 
 fn generator() -> tonic_prost_build::Builder {
     tonic_prost_build::configure().build_transport(false).generate_default_stubs(true).btree_map(".") // sorted: the same message is always the same bytes
+}
+
+/// The fields of a pod and of all that is in it, as the code of a table; the rest of that code is in the file that takes
+/// it in.
+fn pod_fields() -> Result<String, Box<dyn Error>> {
+    let (pod, file) = POD;
+    let pool = DescriptorPool::from_file_descriptor_set(protox::compile([file], [PROTO])?)?;
+    let is_table = |message: &MessageDescriptor| !message.is_map_entry() && other_form(message).is_none();
+    let messages: Vec<MessageDescriptor> = pool.all_messages().filter(is_table).collect();
+    let place = |wanted: &str| {
+        messages.iter().position(|message| message.full_name() == wanted).ok_or_else(|| format!("no message {wanted}"))
+    };
+    let mut code = format!("const POD: usize = {};\nstatic MESSAGES: &[&[Field]] = &[\n", place(pod)?);
+    for message in &messages {
+        code.push_str("    &[\n");
+        for field in message.fields() {
+            let (name, number) = (field.name(), field.number());
+            let (shape, kind) = match field.kind() {
+                Kind::Message(entry) if field.is_map() => ("Map", entry.map_entry_value_field().kind()),
+                kind if field.is_list() => ("Many", kind),
+                kind if BESIDE.contains(&name) => ("Beside", kind),
+                kind => ("One", kind),
+            };
+            let kind = match kind {
+                Kind::Bool => "Bool".to_owned(),
+                Kind::Int32 | Kind::Int64 => "Integer".to_owned(),
+                Kind::String => "Text".to_owned(),
+                Kind::Message(inner) => match other_form(&inner) {
+                    Some(form) => form.to_owned(),
+                    None => format!("Message({})", place(inner.full_name())?),
+                },
+                other => return Err(format!("{name} of {}: no form for {other:?}", message.full_name()).into()),
+            };
+            let (shape, kind) = (format!("Shape::{shape}"), format!("Kind::{kind}"));
+            code.push_str(&format!(
+                "        Field {{ name: {name:?}, number: {number}, shape: {shape}, kind: {kind} }},\n"
+            ));
+        }
+        code.push_str("    ],\n");
+    }
+    code.push_str("];\n");
+    Ok(code)
+}
+
+fn other_form(message: &MessageDescriptor) -> Option<&'static str> {
+    OTHER_FORMS.iter().find(|(name, _)| *name == message.full_name()).map(|(_, form)| *form)
 }
 
 /// The commit: `PODWRIGHT_COMMIT` where it is given, as by a packager who builds without git; else what git says of the

@@ -96,6 +96,9 @@ fn listeners(
     let (root, gates) = (Path::new(&flags.root_dir), &invocation.gates);
     let active_only = gates.enabled("KubeletPodResourcesListUseActivePods");
     listeners.push(Arc::new(RpcListener::pod_resources(root, backend, active_only)));
+    if gates.enabled("PodsAPI") {
+        listeners.push(Arc::new(RpcListener::pods_api(root, backend)));
+    }
     if let Some(secure) = serving::listener(invocation, agent, backend)? {
         listeners.push(Arc::new(secure));
     }

@@ -134,6 +134,8 @@ pub enum Observation<'a> {
     },
     /// News of a pod found no room; it is looked at again.
     NewsDropped,
+    /// A watcher of pods was too slow for a change, and lost its watch.
+    WatchEventDropped,
     /// The runtime's event stream was opened.
     StreamOpened,
     /// It could not be opened, or ended.

@@ -5,7 +5,7 @@
 //! * [`secure::SecureListener`]: everything, on 10250, with TLS, authentication and authorization.
 //! * [`LocalSocket`]: all of these, `/runningpods/`, `/configz`, `/debug/actors`, `/debug/actors/trace`,
 //!   `/containerLogs/`, `/logs/`, `/explain/{namespace}/{pod}` and `/ps`, on a Unix socket for root alone. The command line reads it.
-//! * [`rpc::RpcListener`]: PodResources, gRPC on a Unix socket below the root directory.
+//! * [`rpc::RpcListener`]: PodResources and the Pods API, gRPC on Unix sockets below the root directory.
 //!
 //! All are bounded in connections, time and size, and end with the actor `Server` that started them.
 //!

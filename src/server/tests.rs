@@ -204,7 +204,8 @@ impl Node {
         Self::with(faults, |node| {
             let root = node.socket.parent().expect("a folder");
             let pod_resources = RpcListener::pod_resources(root, &node.backend, true);
-            others.into_iter().chain([Arc::new(pod_resources) as Arc<dyn Listener>]).collect()
+            let pods = RpcListener::pods_api(root, &node.backend);
+            others.into_iter().chain([Arc::new(pod_resources) as Arc<dyn Listener>, Arc::new(pods)]).collect()
         })
     }
 

@@ -185,7 +185,8 @@ impl Observer for Metrics {
             || self.images.observe(&what)
             || self.volumes.observe(&what)
             || self.client.observe(&what)
-            || self.node.observe(&what);
+            || self.node.observe(&what)
+            || self.rpc.observe(&what);
         debug_assert!(counted, "nobody counts {what:?}");
     }
 

@@ -2,3 +2,4 @@
 
 pub mod mirror_manager;
 pub mod status_manager;
+mod watchers;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
+use super::watchers::Watchers;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::ids::PodUid;
@@ -21,7 +22,9 @@ use crate::logic::status::pod_status::{never_back, newly_ended};
 use crate::logic::status::status_sync::merge::all_ended;
 use crate::logic::status::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::messages::pods::pod_source::SourceKind;
-use crate::messages::status::status_manager::{ApiNews, Patience, PodNews, PodView, RefusedManifest, StatusManagerMsg};
+use crate::messages::status::status_manager::{
+    ApiNews, Patience, PodNews, PodView, RefusedManifest, StatusManagerMsg, StatusTimer,
+};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, PatchKind, Place};
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observation, Observer};
@@ -61,6 +64,7 @@ pub struct StatusManager {
     settling: Settling,
     waiting: Vec<(Patience, RpcReplyPort<()>)>,
     is_new: bool,
+    watchers: Watchers,
 }
 
 impl Actor for StatusManager {
@@ -69,7 +73,8 @@ impl Actor for StatusManager {
     type Args = Args;
 
     fn begin(args: Args, context: &mut Context<StatusManagerMsg>) -> Self {
-        context.after(NEW, StatusManagerMsg::NewNoMore);
+        context.after(NEW, StatusManagerMsg::Timer(StatusTimer::NewNoMore));
+        let observer = Arc::clone(&args.observer);
         let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
         Self {
             args,
@@ -83,6 +88,7 @@ impl Actor for StatusManager {
             settling: Settling::default(),
             waiting: vec![],
             is_new: true,
+            watchers: Watchers::new(observer),
         }
     }
 
@@ -96,11 +102,12 @@ impl Actor for StatusManager {
                 self.count_sent(&uid, &answer, context);
                 self.sync.answered(&uid, answer, context.clock().uptime(), self.args.chance.next());
             }
-            StatusManagerMsg::SendDue => self.wake = None,
+            StatusManagerMsg::Timer(StatusTimer::SendDue) => self.wake = None,
+            StatusManagerMsg::Timer(StatusTimer::NewNoMore) => self.is_new = false,
             StatusManagerMsg::Refused(source, manifests) => drop(self.refused.insert(source, manifests)),
-            StatusManagerMsg::NewNoMore => self.is_new = false,
             StatusManagerMsg::Settled(patience, reply) => self.wait(patience, reply),
             StatusManagerMsg::List(reply) => return self.list(reply),
+            StatusManagerMsg::Watch(watcher, reply) => return self.watchers.begin(watcher, &self.pods, reply),
             StatusManagerMsg::Refusals(reply) => return self.list_refused(reply),
         }
         self.answer_waiting();
@@ -126,7 +133,9 @@ impl StatusManager {
             PodNews::HeardAll(pods) => self.settling.heard_all(&pods, |uid| self.pods.contains_key(uid)),
             PodNews::Known { pods, ended } => {
                 self.settling.keep_only(&pods);
-                self.pods.retain(|uid, _| pods.contains(uid));
+                for (_, gone) in self.pods.extract_if(.., |uid, _| !pods.contains(uid)) {
+                    self.watchers.tell(Some(&gone), None);
+                }
                 self.stopped.retain(|uid, _| pods.contains(uid));
                 self.sync.keep_only(&pods);
                 ended.iter().for_each(|uid| self.sync.never_here(uid));
@@ -159,7 +168,7 @@ impl StatusManager {
         // How a pod ended that made room can be looked at for as long as the API server has it.
         match self.pods.get_mut(uid).filter(|_| self.stopped.contains_key(uid)) {
             Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
-            None => drop(self.pods.remove(uid)),
+            None => self.watchers.tell(self.pods.remove(uid).as_ref(), None),
         }
         self.sync.finished(uid);
     }
@@ -215,7 +224,8 @@ impl StatusManager {
             self.changed.entry(view.uid.clone()).or_insert(context.clock().uptime());
         }
         self.settling.told(&view.uid);
-        self.pods.insert(view.uid.clone(), view);
+        let was = self.pods.insert(view.uid.clone(), view.clone());
+        self.watchers.tell(was.as_ref(), Some(&view));
     }
 
     /// Counts containers that have ended since the pod's status was told last.
@@ -273,7 +283,8 @@ impl StatusManager {
         if let Some((_, timer)) = self.wake.take() {
             context.cancel(timer);
         }
-        self.wake = wake.map(|due| (due, context.after(due.saturating_sub(now), StatusManagerMsg::SendDue)));
+        self.wake = wake
+            .map(|due| (due, context.after(due.saturating_sub(now), StatusManagerMsg::Timer(StatusTimer::SendDue))));
     }
 }
 

@@ -3,6 +3,7 @@
 //! May import `formats`, `model`, `resources`, `network`, `manifest` and `pods`.
 
 pub mod mirror_pods;
+pub mod pod_change;
 pub mod pod_ends;
 pub mod pod_startup;
 pub mod pod_status;

@@ -3,39 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::node_stop::NodeStop;
-use crate::logic::pods::wait::PodWait;
 use crate::logic::status::status_sync::Answer;
 use crate::messages::pods::pod_source::SourceKind;
+use crate::messages::status::pod_watch::PodWatcher;
 use crate::messages::{Panicked, describe};
 
-/// A pod with its newest status.
-#[derive(Clone, Debug)]
-pub struct PodView {
-    /// UID.
-    pub uid: PodUid,
-    /// What is wanted.
-    pub pod: Arc<Pod>,
-    /// What is.
-    pub status: Arc<PodStatus>,
-    /// Whether containers of it may still run.
-    pub may_run: bool,
-    /// Whether it may go from the API, and another pod of its name may be here: all that is left of it is to be removed.
-    pub is_over: bool,
-    /// Why it is not running or not gone, newest cause first; empty when all is well.
-    pub waiting: Arc<Vec<PodWait>>,
-}
-
-impl PodView {
-    /// `waiting` in words.
-    pub fn waits(&self) -> Vec<String> {
-        self.waiting.iter().map(ToString::to_string).collect()
-    }
-}
+pub use super::pod_view::PodView;
 
 /// A manifest that gives no pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +70,15 @@ pub enum ApiNews {
     ApiPodGone(Arc<Pod>),
 }
 
+/// What `StatusManager` waits for.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum StatusTimer {
+    /// From `StatusManager`: what had to wait is due.
+    SendDue,
+    /// From `StatusManager`: the agent is no longer new.
+    NewNoMore,
+}
+
 /// See the module. In the trace, a part of a group has its own name.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum StatusManagerMsg {
@@ -105,10 +92,9 @@ pub enum StatusManagerMsg {
     Api(ApiNews),
     /// From itself: a call for this pod ended.
     Answered(PodUid, Result<Answer, Panicked>),
-    /// From itself: what had to wait is due.
-    SendDue,
-    /// From itself: the agent is no longer new.
-    NewNoMore,
+    /// From itself: a timer has ended.
+    #[strum(transparent)]
+    Timer(StatusTimer),
     /// From a pod source: all manifests of it that give no pod; told whenever they changed.
     Refused(SourceKind, Vec<RefusedManifest>),
     /// From the server: told when the status of each pod is here that was wanted once all sources had been heard; at once
@@ -116,6 +102,9 @@ pub enum StatusManagerMsg {
     Settled(Patience, RpcReplyPort<()>),
     /// From the server: all pods, by namespace and name.
     List(RpcReplyPort<Vec<PodView>>),
+    /// From the server: somebody watches pods from now on, and is told each change after the pods of the answer; `None` when
+    /// there are too many already.
+    Watch(PodWatcher, RpcReplyPort<Option<Vec<PodView>>>),
     /// From the server: all manifests that give no pod, by source and place.
     Refusals(RpcReplyPort<Vec<(SourceKind, RefusedManifest)>>),
 }

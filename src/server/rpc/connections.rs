@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use tower::ServiceExt;
 use crate::platform::network::grpc_authority::AnyAuthority;
 use crate::platform::network::grpc_socket::GrpcSocket;
 
-/// Open connections. When there is one more, the oldest gives way, so that idle ones cannot shut others out.
+/// Open connections. When there is one more, the oldest without a watch gives way, so that idle ones cannot shut others out.
 const CONNECTIONS_MAX: usize = 64;
 /// Calls under way on one connection.
 const CALLS_MAX: u32 = 64;
@@ -37,6 +38,28 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const ACCEPT_FAILURES_MAX: u32 = 50;
 /// Wait after a failure to accept, such as too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
+
+/// Watches that are open on a connection; part of every call.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watches(Arc<AtomicUsize>);
+
+/// An open watch: its connection is not closed to make room.
+#[derive(Debug)]
+pub(super) struct OpenWatch(Watches);
+
+impl Watches {
+    /// Counts a watch until it is dropped.
+    pub(super) fn open(&self) -> OpenWatch {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        OpenWatch(self.clone())
+    }
+}
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Accepts and answers until accepting fails for good; says why. Dropping the future ends all connections.
 pub(super) async fn serve(socket: GrpcSocket, routes: Routes) -> String {
@@ -69,24 +92,32 @@ pub(super) async fn serve(socket: GrpcSocket, routes: Routes) -> String {
 
 struct Connections {
     tasks: JoinSet<()>,
-    order: VecDeque<AbortHandle>,
+    order: VecDeque<(AbortHandle, Watches)>,
 }
 
 impl Connections {
     fn take(&mut self, stream: AnyAuthority<UnixStream>, routes: Routes) {
-        self.order.retain(|connection| !connection.is_finished());
+        self.order.retain(|(connection, _)| !connection.is_finished());
         if self.order.len() >= CONNECTIONS_MAX {
-            self.order.pop_front().into_iter().for_each(|oldest| oldest.abort());
+            let is_idle = |(_, watches): &(AbortHandle, Watches)| watches.0.load(Ordering::Relaxed) == 0;
+            let Some(place) = self.order.iter().position(is_idle) else { return };
+            if let Some((oldest, _)) = self.order.remove(place) {
+                oldest.abort();
+            }
         }
-        let connection = self.tasks.spawn(converse(stream, routes));
-        self.order.push_back(connection);
+        let watches = Watches::default();
+        let connection = self.tasks.spawn(converse(stream, routes, watches.clone()));
+        self.order.push_back((connection, watches));
     }
 }
 
 /// One client's connection, to its end.
-async fn converse(stream: AnyAuthority<UnixStream>, routes: Routes) {
+async fn converse(stream: AnyAuthority<UnixStream>, routes: Routes, watches: Watches) {
     let calls = Arc::new(Mutex::new(JoinSet::new()));
-    let service = service_fn(move |request: Request<Incoming>| answer(request, routes.clone()));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(watches.clone());
+        answer(request, routes.clone())
+    });
     let served = http2::Builder::new(Calls(Arc::downgrade(&calls)))
         .timer(TokioTimer::new())
         .max_concurrent_streams(CALLS_MAX)

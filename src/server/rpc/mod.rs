@@ -1,11 +1,13 @@
-//! gRPC on Unix sockets: what hardware pods have (PodResources).
+//! gRPC on Unix sockets: what hardware pods have (PodResources), and the pods themselves (the Pods API).
 //!
 //! Started, and started again, by the actor `Server`. Anyone who may enter the socket's folder may ask, as upstream.
 //! Answers are made when somebody asks; nothing is kept for it.
 
 mod call_gate;
 mod connections;
+mod pod_bytes;
 mod pod_resources;
+mod pods;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -19,8 +21,10 @@ use super::backend::Backend;
 use crate::actors::server::Listener;
 use crate::platform::network::grpc_socket::SocketPlace;
 use pod_resources::PodResources;
+use pods::PodsApi;
 use wire::podresources_v1::pod_resources_lister_server::PodResourcesListerServer;
 use wire::podresources_v1alpha1::pod_resources_lister_server::PodResourcesListerServer as OldPodResourcesListerServer;
+use wire::pods_v1alpha1::pods_server::PodsServer;
 
 /// The largest request: names take a few hundred bytes.
 const REQUEST_MAX: usize = 64 * 1024;
@@ -42,6 +46,13 @@ impl RpcListener {
         let older = OldPodResourcesListerServer::new(service).max_decoding_message_size(REQUEST_MAX);
         let place = SocketPlace::new(root.join("pod-resources/kubelet.sock"));
         Self { api: "podresources API", place, routes: Routes::new(newer).add_service(older).prepare() }
+    }
+
+    /// `pods-api/pods-api.sock` below the root directory, with the gate `PodsAPI` (SRV-52).
+    pub fn pods_api(root: &Path, backend: &Arc<Backend>) -> Self {
+        let service = PodsServer::new(PodsApi::new(Arc::clone(backend))).max_decoding_message_size(REQUEST_MAX);
+        let place = SocketPlace::new(root.join("pods-api/pods-api.sock"));
+        Self { api: "pods API", place, routes: Routes::new(service).prepare() }
     }
 }
 

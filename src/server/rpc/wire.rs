@@ -1,4 +1,4 @@
-//! The messages and services of PodResources, as `build.rs` makes them from `proto`.
+//! The messages and services of PodResources and of the Pods API, as `build.rs` makes them from `proto`.
 //!
 //! The client halves are for tests.
 
@@ -16,4 +16,8 @@ pub mod podresources_v1 {
 
 pub mod podresources_v1alpha1 {
     include!(concat!(env!("OUT_DIR"), "/podresources_v1alpha1/v1alpha1.rs"));
+}
+
+pub mod pods_v1alpha1 {
+    include!(concat!(env!("OUT_DIR"), "/pods_v1alpha1/v1alpha1.rs"));
 }

@@ -12,7 +12,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::status::pod_status::EndedContainer;
 use crate::platform::observer::{Observation, Observer, Review};
 use crate::server::tests::Node;
-use crate::telemetry::{Metrics, Port};
+use crate::telemetry::{Metrics, PodResourcesCall, Port};
 
 /// Upstream's names: type, name, labels beside `le`. `always` ones are there before anything happened.
 const CATALOGUE: &str = "
@@ -24,6 +24,14 @@ always gauge     kubelet_mirror_pods
 always counter   kubelet_orphaned_runtime_pods_total
 always gauge     kubelet_managed_ephemeral_containers
 always gauge     kubelet_running_pods
+always counter   kubelet_pod_watch_events_dropped_total
+       counter   kubelet_pod_resources_endpoint_requests_total server_api_version
+       counter   kubelet_pod_resources_endpoint_requests_list server_api_version
+       counter   kubelet_pod_resources_endpoint_requests_get server_api_version
+       counter   kubelet_pod_resources_endpoint_requests_get_allocatable server_api_version
+       counter   kubelet_pod_resources_endpoint_errors_list server_api_version
+       counter   kubelet_pod_resources_endpoint_errors_get server_api_version
+       counter   kubelet_pod_resources_endpoint_errors_get_allocatable server_api_version
 always gauge     kubelet_pod_in_progress_resizes
 always gauge     kubelet_running_containers container_state
 always histogram kubelet_containers_per_pod_count
@@ -211,6 +219,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::Relisted { ended: Moment(0).plus(3 * SECOND), took: SECOND, interval: Some(SECOND) },
         Observation::PodInspected { took: SECOND },
         Observation::NewsDropped,
+        Observation::WatchEventDropped,
         Observation::StreamOpened,
         Observation::StreamFailed,
         Observation::EventTaken { age: SECOND },
@@ -252,6 +261,10 @@ fn live_through(node: &Node) {
         metrics.observe(Observation::CallerReviewed { kind, code: None, took: SECOND });
     }
     metrics.http().stream_opened("exec");
+    for call in [PodResourcesCall::List, PodResourcesCall::Get, PodResourcesCall::GetAllocatable] {
+        metrics.rpc().asked(call, "v1");
+        metrics.rpc().failed(call);
+    }
     metrics.runtime_loses_support("1.37.0");
     drop(metrics.http().begin(node.agent.trace.clock(), Port::ReadWrite, "POST", "/exec/ns/pod/c"));
 }
@@ -271,8 +284,8 @@ async fn node() -> Node {
     node
 }
 
-/// OBS-01, OBS-03, OBS-04, OBS-05, OBS-06, OBS-12, OBS-13, OBS-14, OBS-15, POD-39, VOL-52, EVI-35, EVI-36: what there is to tell has
-/// upstream's name, type, labels and level.
+/// OBS-01, OBS-03, OBS-04, OBS-05, OBS-06, OBS-12, OBS-13, OBS-14, OBS-15, POD-39, RES-54, VOL-52, EVI-35, EVI-36: what there
+/// is to tell has upstream's name, type, labels and level.
 #[tokio::test]
 async fn metrics_have_upstreams_names_types_labels_and_levels() {
     let node = node().await;

@@ -1,7 +1,8 @@
-//! `kubelet_pod_resources_endpoint_*`: what PodResources was asked.
+//! `kubelet_pod_resources_endpoint_*` and `kubelet_pod_watch_events_dropped_total`: what the gRPC sockets were asked.
 
-use prometheus::{IntCounterVec, Registry};
+use prometheus::{IntCounter, IntCounterVec, Registry};
 
+use crate::platform::observer::Observation;
 use crate::telemetry::registry::register::Registrar;
 
 const LABELS: [&str; 1] = ["server_api_version"];
@@ -21,6 +22,7 @@ pub enum PodResourcesCall {
 pub struct RpcMetrics {
     total: IntCounterVec,
     calls: [Counted; 3],
+    watch_events_dropped: IntCounter,
 }
 
 /// Calls of one kind.
@@ -62,6 +64,10 @@ impl RpcMetrics {
                 counted("get", "Get"),
                 counted("get_allocatable", "GetAllocatableResources"),
             ],
+            watch_events_dropped: registrar.counter(
+                "kubelet_pod_watch_events_dropped_total",
+                "[ALPHA] Cumulative number of pod watch events dropped.",
+            ),
         }
     }
 
@@ -76,6 +82,13 @@ impl RpcMetrics {
     /// Counts a call of `v1` that was answered with an error.
     pub fn failed(&self, call: PodResourcesCall) {
         self.counted(call).failed.with_label_values(&["v1"]).inc();
+    }
+
+    /// Counts what is about watches of pods; whether it was.
+    pub(in crate::telemetry) fn observe(&self, what: &Observation<'_>) -> bool {
+        let is_dropped = matches!(what, Observation::WatchEventDropped);
+        self.watch_events_dropped.inc_by(is_dropped.into());
+        is_dropped
     }
 
     fn counted(&self, call: PodResourcesCall) -> &Counted {

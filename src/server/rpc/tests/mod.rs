@@ -2,6 +2,7 @@
 //! runtime.
 
 mod pod_resources;
+mod pods;
 mod raw;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 
 use super::wire::podresources_v1::pod_resources_lister_client::PodResourcesListerClient;
+use super::wire::pods_v1alpha1::pods_client::PodsClient;
 use crate::actors::kit::trace::Cause;
 use crate::logic::model::ids::PodUid;
 use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
@@ -45,6 +47,10 @@ async fn channel(path: &Path) -> Channel {
 
 async fn pod_resources(node: &Node) -> PodResourcesListerClient<Channel> {
     PodResourcesListerClient::new(channel(&socket(node, "pod-resources/kubelet.sock").await).await)
+}
+
+async fn pods(node: &Node) -> PodsClient<Channel> {
+    PodsClient::new(channel(&socket(node, "pods-api/pods-api.sock").await).await)
 }
 
 /// A pod as its worker tells it: running, with a container `a`.

@@ -1,0 +1,100 @@
+//! A watch of pods: the two ends of a bounded queue between `StatusManager` and one who watches.
+//!
+//! `StatusManager` never waits for a watcher. One that has not taken the last hundred changes loses its watch, as upstream,
+//! and begins a new one with the pods that there are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::pod_view::PodView;
+use crate::logic::status::pod_change::PodChange;
+
+/// Changes that may wait for a watcher: upstream's number.
+pub const CHANGES_MAX: usize = 100;
+
+/// A pod that changed.
+#[derive(Clone, Debug)]
+pub struct ChangedPod {
+    /// How.
+    pub change: PodChange,
+    /// The pod as it is now; of one that is gone, as it was last.
+    pub view: PodView,
+}
+
+/// The end that is told.
+#[derive(Debug)]
+pub struct PodWatcher {
+    changes: Sender<ChangedPod>,
+    is_slow: Arc<AtomicBool>,
+}
+
+/// What became of a change that was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It waits for the watcher.
+    Waits,
+    /// There was no room, and the watch is over.
+    TooSlow,
+    /// Nobody watches any more.
+    Left,
+}
+
+impl PodWatcher {
+    /// Both ends of a new watch.
+    pub fn new() -> (Self, PodChanges) {
+        let (changes, receiver) = channel(CHANGES_MAX);
+        let is_slow = Arc::new(AtomicBool::new(false));
+        (Self { changes, is_slow: Arc::clone(&is_slow) }, PodChanges { receiver, is_slow })
+    }
+
+    /// Tells of a change; never waits.
+    pub fn tell(&self, changed: ChangedPod) -> Told {
+        match self.changes.try_send(changed) {
+            Ok(()) => Told::Waits,
+            Err(TrySendError::Full(_)) => {
+                self.is_slow.store(true, Ordering::Release);
+                Told::TooSlow
+            }
+            Err(TrySendError::Closed(_)) => Told::Left,
+        }
+    }
+
+    /// Whether nobody watches any more.
+    pub fn is_left(&self) -> bool {
+        self.changes.is_closed()
+    }
+}
+
+/// The end that hears.
+#[derive(Debug)]
+pub struct PodChanges {
+    receiver: Receiver<ChangedPod>,
+    is_slow: Arc<AtomicBool>,
+}
+
+/// Why a watch has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatchEnded {
+    /// The watcher was too slow. Upstream's text.
+    #[error("watch client channel closed")]
+    TooSlow,
+    /// The actor that told of pods was restarted.
+    #[error("pods are learnt anew, watch them again")]
+    Lost,
+}
+
+impl PodChanges {
+    /// Waits for the next change.
+    ///
+    /// # Errors
+    /// The watch has ended, and all that was told before was heard.
+    pub async fn next(&mut self) -> Result<ChangedPod, WatchEnded> {
+        self.receiver.recv().await.ok_or_else(|| match self.is_slow.load(Ordering::Acquire) {
+            true => WatchEnded::TooSlow,
+            false => WatchEnded::Lost,
+        })
+    }
+}
