@@ -7,6 +7,7 @@
 pub mod byte_ranges;
 pub mod dns_label;
 pub mod expansion;
+pub mod go_number;
 pub mod go_text;
 pub mod host_pattern;
 pub mod path_segment;

@@ -25,6 +25,7 @@ pub mod portion;
 pub mod process_placement;
 mod qos;
 mod tier_shares;
+pub mod topology;
 
 pub use container::{
     LinuxResources, container_hugepage_limits, container_resources, overhead_resources, sandbox_resources,
