@@ -2,6 +2,8 @@
 //!
 //! Pure; owned by whoever admits pods. Keeps nothing: what a pod was given is kept by the managers of the resources.
 
+pub mod admission;
+pub mod explanation;
 pub mod hints;
 pub mod machine;
 mod merge;
