@@ -7,6 +7,8 @@
 pub mod byte_ranges;
 pub mod dns_label;
 pub mod expansion;
+pub mod fnv;
+pub mod go_json;
 pub mod go_number;
 pub mod go_text;
 pub mod host_pattern;

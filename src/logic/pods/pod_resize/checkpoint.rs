@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use litemap::LiteMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::logic::formats::fnv::fnv1a;
 use crate::logic::model::ids::PodUid;
-use crate::logic::pods::container_hash::fnv1a;
 
 /// Resources by name of the container. Several are kept of each pod, of one container most often.
 pub type ContainerResources = LiteMap<String, ResourceRequirements>;

@@ -73,7 +73,7 @@ fn a_checkpoint_has_upstreams_form() {
 #[test]
 fn what_another_agent_left_out_is_nothing() {
     let data = r#"{"entries":{"p":{"ContainerResources":null,"PodLevelResources":{"limits":{"cpu":"2"}}}}}"#;
-    let sum = u64::from(crate::logic::pods::container_hash::fnv1a(format!("(string){data}").as_bytes()));
+    let sum = u64::from(crate::logic::formats::fnv::fnv1a(format!("(string){data}").as_bytes()));
     let text = json!({ "data": data, "checksum": sum }).to_string();
     let expected = PodResources { containers: Arc::default(), pod: Some(requirements("", "cpu=2")) };
     assert_eq!(parse_checkpoint(text.as_bytes()), Ok(BTreeMap::from([(uid("p"), expected)])));
