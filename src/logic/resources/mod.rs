@@ -17,6 +17,7 @@ pub mod cgroup_name;
 mod container;
 mod conversions;
 pub mod cpu_list;
+pub mod memory_manager;
 mod memory_qos;
 mod oom_score;
 mod pod_cgroup;
@@ -196,7 +197,7 @@ fn amount(list: &ResourceList, name: &str) -> Quantity {
 
 /// Builders of pods for the tests of this folder.
 #[cfg(test)]
-mod testing {
+pub(in crate::logic) mod testing {
     use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 
     use super::*;
