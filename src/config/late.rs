@@ -6,6 +6,7 @@ use super::duration::GoDuration;
 use super::flags::Flags;
 use super::quantity_text::QuantityText;
 use super::types::Config;
+use crate::logic::resources::memory_manager::MemoryPolicy;
 use std::collections::BTreeMap;
 
 /// Cipher suites by Go's names that are sound; the last two are old names of others.
@@ -63,13 +64,10 @@ fn check_running(flags: &Flags, config: &Config) -> Result<(), String> {
     }
     check_qos_reserved(&config.qos_reserved)
         .map_err(|error| format!("--qos-reserved value failed to parse: {error}"))?;
-    for (policy, known) in
-        [(&config.cpu_manager_policy, ["none", "static"]), (&config.memory_manager_policy, ["None", "Static"])]
-    {
-        if !known.contains(&policy.as_str()) {
-            return Err(format!("unknown policy: {policy:?}"));
-        }
+    if !["none", "static"].contains(&config.cpu_manager_policy.as_str()) {
+        return Err(format!("unknown policy: {:?}", config.cpu_manager_policy));
     }
+    config.memory_manager_policy.parse::<MemoryPolicy>().map_err(|error| error.to_string())?;
     check_node(flags, config).map_err(|error| format!("failed to create kubelet: {error}"))
 }
 

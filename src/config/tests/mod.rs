@@ -3,6 +3,7 @@
 mod command_line;
 mod defaults;
 mod documents;
+mod managers;
 mod properties;
 mod starting;
 mod validation;

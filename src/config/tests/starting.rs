@@ -110,6 +110,10 @@ fn late_checks_end_the_start_one_at_a_time() {
         (&["--cpu-manager-policy=x"], "failed to run Kubelet: unknown policy: \"x\""),
         (&["--memory-manager-policy=static"], "failed to run Kubelet: unknown policy: \"static\""),
         (
+            &["--memory-manager-policy=BestEffort"],
+            "failed to run Kubelet: policy \"BestEffort\" is not available for platform \"linux\"",
+        ),
+        (
             &["--qos-reserved=memory=50"],
             "failed to run Kubelet: --qos-reserved value failed to parse: failed to parse percentage \"50\" for \
              \"memory\" resource: percentage expected, got '50'",

@@ -7,6 +7,7 @@ mod allocatable;
 pub mod eviction;
 mod images;
 pub mod logging;
+pub mod managers;
 mod numbers;
 mod policies;
 mod rest;
@@ -68,6 +69,7 @@ pub fn validate(config: &Config, gates: &FeatureGates, host: Host) -> Vec<String
     review.memory_qos();
     review.endpoints_and_logs();
     review.eviction();
+    review.topology_options();
     review.pod_logs_directory();
     review.errors
 }
