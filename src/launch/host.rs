@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::settings::HostFacts;
 use crate::config::Invocation;
+use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::network::node_addresses::parse_node_ips;
 use crate::logic::node::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
 use crate::logic::resources::CgroupVersion;
-use crate::logic::resources::cpu_list::CpuList;
 use crate::platform::cgroup;
 use crate::platform::files::directories;
 use crate::platform::host::kernel_tunables::{KernelTunables, TunableError};

@@ -6,13 +6,13 @@ use super::settings::HostFacts;
 use crate::actors::settings::NodeSettings;
 use crate::config::version::KUBERNETES_VERSION;
 use crate::config::{Config, GoDuration, Invocation};
+use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::network::node_addresses::AddressSettings;
 use crate::logic::node::node_object::{NodeIdentity, go_architecture};
 use crate::logic::node::node_status::{
     CapacitySettings, DECLARED_FEATURES, StatusSettings, USER_NAMESPACES_HOST_NETWORK,
 };
-use crate::logic::resources::cpu_list::CpuList;
 use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{CPU, ResourceList};
 

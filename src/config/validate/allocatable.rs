@@ -2,6 +2,7 @@
 
 use super::Review;
 use crate::config::quantity_text::QuantityText;
+use crate::logic::formats::cpu_list::CpuList;
 use std::collections::BTreeSet;
 
 const FIELD: &str = "enforceNodeAllocatable (--enforce-node-allocatable)";
@@ -66,7 +67,7 @@ impl Review<'_> {
              kubeReservedCgroup (--kube-reserved-cgroup)"
                 .into()
         });
-        if let Err(error) = check_cpu_list(cpus) {
+        if let Err(error) = CpuList::read(cpus) {
             self.refuse_if(true, || {
                 format!("unable to parse reservedSystemCPUs (--reserved-cpus) {cpus}, error: {error}")
             });
@@ -93,25 +94,4 @@ impl Review<'_> {
             }
         }
     }
-}
-
-/// Is this a list of CPUs, `0-3,8`? The error is that of Go's parser.
-fn check_cpu_list(text: &str) -> Result<(), String> {
-    let number = |text: &str| {
-        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(format!("strconv.Atoi: parsing {text:?}: invalid syntax"));
-        }
-        text.parse::<i64>().map_err(|_| format!("strconv.Atoi: parsing {text:?}: value out of range"))
-    };
-    for range in text.split(',') {
-        let (first, last) = match range.split_once('-') {
-            None => (number(range)?, i64::MAX),
-            Some((first, last)) => (number(first)?, number(last)?),
-        };
-        if first > last {
-            return Err(format!("invalid range {range:?} ({first} > {last})"));
-        }
-    }
-    Ok(())
 }

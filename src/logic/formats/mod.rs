@@ -5,6 +5,7 @@
 //! May import no other domain.
 
 pub mod byte_ranges;
+pub mod cpu_list;
 pub mod dns_label;
 pub mod expansion;
 pub mod fnv;

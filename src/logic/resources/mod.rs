@@ -16,7 +16,6 @@ pub mod allocations;
 pub mod cgroup_name;
 mod container;
 mod conversions;
-pub mod cpu_list;
 pub mod memory_manager;
 mod memory_qos;
 mod oom_score;

@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::model::time::Moment;
-use crate::logic::resources::cpu_list::CpuList;
 
 /// The most that is read of any of these files.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
