@@ -16,6 +16,7 @@ pub mod allocations;
 pub mod cgroup_name;
 mod container;
 mod conversions;
+pub mod cpu_manager;
 pub mod memory_manager;
 mod memory_qos;
 mod oom_score;
