@@ -132,7 +132,8 @@ fn repeated_flags_add_up_after_replacing_the_default() {
         "--manifest-url-header=a:1,b:2",
         "--manifest-url-header=a:3",
         "--cpu-manager-policy-options=full-pcpus-only=true",
-        "--cpu-manager-policy-options=strict-cpu-reservation=true,x",
+        "--cpu-manager-policy-options=strict-cpu-reservation=false",
+        "--cpu-manager-policy=static",
         "--feature-gates=MemoryQoS=true,EventedPLEG=true",
         "--feature-gates=EventedPLEG=false",
         "--reserved-memory=0:memory=1Gi,hugepages-1M=2Gi;1:memory=2Gi",
@@ -147,11 +148,24 @@ fn repeated_flags_add_up_after_replacing_the_default() {
     assert_eq!(config.eviction_hard, map(&[("memory.available", "100Mi"), ("nodefs.available", "5%")]));
     assert_eq!(config.kube_reserved, map(&[("cpu", "1"), ("memory", "1Gi")]));
     assert_eq!(config.static_pod_url_header.0["a"], ["1", "3"]);
-    let options = map(&[("full-pcpus-only", "true"), ("strict-cpu-reservation", "true,x")]);
+    let options = map(&[("full-pcpus-only", "true"), ("strict-cpu-reservation", "false")]);
     assert_eq!(config.cpu_manager_policy_options, options);
     assert_eq!(config.feature_gates, BTreeMap::from([("EventedPLEG".into(), false), ("MemoryQoS".into(), true)]));
     assert_eq!(config.reserved_memory.iter().map(|memory| memory.numa_node).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(config.reserved_memory[0].limits, map(&[("memory", "1Gi"), ("hugepages-1M", "2Gi")]));
+}
+
+/// RES-27.
+#[test]
+fn res_27_an_option_of_the_cpu_manager_is_not_split_at_commas() {
+    let error = failure(&[
+        "--cpu-manager-policy=static",
+        "--kube-reserved=cpu=1",
+        "--cpu-manager-policy-options=strict-cpu-reservation=true,x",
+    ]);
+    let text = "new static policy error: bad value for option \"strict-cpu-reservation\": strconv.ParseBool: parsing \
+                \"true,x\": invalid syntax";
+    assert!(error.contains(text), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! one function a theme, because the order of texts in the one message is part of what operators see.
 
 mod allocatable;
+pub mod cpus;
 pub mod eviction;
 mod images;
 pub mod logging;
@@ -12,6 +13,7 @@ mod numbers;
 mod policies;
 mod rest;
 
+use self::cpus::cpu_policy;
 use self::eviction::thresholds;
 use super::gates::FeatureGates;
 use super::types::Config;
@@ -45,6 +47,13 @@ impl Review<'_> {
         }
     }
 
+    /// As [`Self::eviction`].
+    fn cpus(&mut self) {
+        if let Err(errors) = cpu_policy(self.config, self.gates) {
+            self.errors.extend(errors.iter().map(ToString::to_string));
+        }
+    }
+
     fn on(&self, gate: &str) -> bool {
         self.gates.enabled(gate)
     }
@@ -70,6 +79,7 @@ pub fn validate(config: &Config, gates: &FeatureGates, host: Host) -> Vec<String
     review.endpoints_and_logs();
     review.eviction();
     review.topology_options();
+    review.cpus();
     review.pod_logs_directory();
     review.errors
 }
