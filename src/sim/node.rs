@@ -3,6 +3,7 @@
 pub(super) mod busy;
 pub mod cgroups;
 pub mod disk;
+pub mod machines;
 pub mod manifests;
 pub mod network_rules;
 pub mod outlet;

@@ -236,3 +236,4 @@ pub mod program;
 pub mod systemd;
 #[cfg(test)]
 mod tests;
+pub mod topology;

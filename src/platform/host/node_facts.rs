@@ -2,6 +2,7 @@
 //!
 //! Read by `NodeStatus`. Keeps where to look, nothing that it read.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use async_trait::async_trait;
 use super::blocking;
 use crate::logic::network::node_addresses::{AddressFacts, AddressSettings};
 use crate::logic::node::node_status::{HostFacts, Machine, Versions};
+use crate::logic::resources::cpu_manager::{CpuInfo, MachineTopology, NumaNode};
 use crate::platform::host::network_interfaces;
 use crate::platform::host::{Host, HostError};
 
@@ -24,16 +26,26 @@ pub trait NodeFacts: Send + Sync {
     async fn read(&self, addresses: &AddressSettings) -> HostFacts;
     /// Those about addresses alone.
     async fn addresses(&self, settings: &AddressSettings) -> AddressFacts;
+    /// CPUs and NUMA nodes as they are now; asked once, at the start of the agent.
+    ///
+    /// # Errors
+    /// When the kernel does not say which CPUs there are.
+    async fn topology(&self) -> Result<MachineTopology, HostError>;
 }
 
 /// A host that always says the same: for tests, and for the simulated node.
 #[derive(Clone, Debug)]
-pub struct FixedNodeFacts(pub HostFacts);
+pub struct FixedNodeFacts {
+    /// All facts.
+    pub facts: HostFacts,
+    /// CPUs and NUMA nodes.
+    pub topology: MachineTopology,
+}
 
 impl FixedNodeFacts {
     /// A node of two processors, 8 GiB of memory and 100 GiB of disk, at 10.0.0.1.
     pub fn of_a_small_node() -> Self {
-        Self(HostFacts {
+        let facts = HostFacts {
             machine: Ok(Machine {
                 cpus: 2,
                 memory_bytes: 8 << 30,
@@ -50,18 +62,42 @@ impl FixedNodeFacts {
                 unresolved: false,
                 default_routes: vec![IpAddr::from([10, 0, 0, 1])],
             },
-        })
+        };
+        let cpu = |cpu| CpuInfo { cpu, core: cpu, socket: 0, node: 0, uncore: 0 };
+        let node = NumaNode { memory_bytes: 8 << 30, distances: vec![10], ..NumaNode::default() };
+        let topology = MachineTopology { cpus: vec![cpu(0), cpu(1)], nodes: BTreeMap::from([(0, node)]) };
+        Self { facts, topology }
+    }
+
+    /// The same host with these CPUs and NUMA nodes, and as much memory and as many huge pages as the nodes have.
+    #[must_use]
+    pub fn with_topology(mut self, topology: MachineTopology) -> Self {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        if let Ok(machine) = &mut self.facts.machine {
+            machine.cpus = i64::try_from(topology.cpus.len()).unwrap_or(i64::MAX);
+            machine.memory_bytes = topology.nodes.values().map(|node| number(node.memory_bytes)).sum();
+            machine.hugepages.clear();
+            for (kibibytes, pages) in topology.nodes.values().flat_map(|node| &node.huge_pages) {
+                *machine.hugepages.entry(kibibytes.saturating_mul(1024)).or_default() += pages;
+            }
+        }
+        self.topology = topology;
+        self
     }
 }
 
 #[async_trait]
 impl NodeFacts for FixedNodeFacts {
     async fn read(&self, _: &AddressSettings) -> HostFacts {
-        self.0.clone()
+        self.facts.clone()
     }
 
     async fn addresses(&self, _: &AddressSettings) -> AddressFacts {
-        self.0.addresses.clone()
+        self.facts.addresses.clone()
+    }
+
+    async fn topology(&self) -> Result<MachineTopology, HostError> {
+        Ok(self.topology.clone())
     }
 }
 
@@ -152,6 +188,11 @@ impl NodeFacts for LinuxNodeFacts {
         let settings = settings.clone();
         blocking::run(move || Self::addresses_blocking(&settings, resolved)).await
     }
+
+    async fn topology(&self) -> Result<MachineTopology, HostError> {
+        let host = self.host.clone();
+        blocking::run(move || host.topology()).await
+    }
 }
 
 /// What the node's name stands for, where that counts; `None` where nobody says so in time.
@@ -191,6 +232,9 @@ mod tests {
         let told = facts.read(&named).await;
         assert!(told.addresses.interfaces.contains(&IpAddr::from([127, 0, 0, 1])), "{:?}", told.addresses.interfaces);
         assert_eq!(facts.addresses(&named).await, told.addresses);
+        let topology = facts.topology().await.expect("told");
+        assert_eq!(i64::try_from(topology.cpus.len()).expect("few"), machine.cpus);
+        assert!(topology.cpu_topology().is_ok() && !topology.nodes.is_empty());
     }
 
     #[tokio::test]

@@ -16,11 +16,13 @@ use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::network::node_addresses::{AddressFacts, AddressSettings};
 use crate::logic::node::node_status::HostFacts;
+use crate::logic::resources::cpu_manager::MachineTopology;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::root::Child;
 use crate::messages::status::status_manager::StatusManagerMsg;
+use crate::platform::host::HostError;
 use crate::platform::host::node_facts::{FixedNodeFacts, NodeFacts};
 use crate::platform::pods::pod_files::{LinuxPodFiles, PodFiles, PodPlace};
 
@@ -34,13 +36,17 @@ struct ChangingHost {
 #[async_trait]
 impl NodeFacts for ChangingHost {
     async fn read(&self, settings: &AddressSettings) -> HostFacts {
-        let FixedNodeFacts(facts) = FixedNodeFacts::of_a_small_node();
+        let FixedNodeFacts { facts, .. } = FixedNodeFacts::of_a_small_node();
         HostFacts { addresses: self.addresses(settings).await, ..facts }
     }
 
     async fn addresses(&self, _: &AddressSettings) -> AddressFacts {
         *lock(&self.reads) += 1;
         AddressFacts { default_routes: lock(&self.address).into_iter().collect(), ..AddressFacts::default() }
+    }
+
+    async fn topology(&self) -> Result<MachineTopology, HostError> {
+        FixedNodeFacts::of_a_small_node().topology().await
     }
 }
 
