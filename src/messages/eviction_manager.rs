@@ -1,9 +1,12 @@
 //! To `EvictionManager`.
 
 use super::{Ended, Panicked, describe};
+use ractor::RpcReplyPort;
+
 use crate::cri::ImageFsInfo;
 use crate::logic::eviction::layout::Devices;
 use crate::logic::eviction::ranking::Candidate;
+use crate::logic::eviction::record::EvictionRecord;
 use crate::logic::eviction::signal::{MemoryUse, Observations};
 use crate::logic::model::ids::PodUid;
 use crate::platform::statistics::AlarmError;
@@ -28,6 +31,15 @@ pub struct NodeLook {
 pub enum EvictionManagerMsg {
     /// From `Root`: somebody who has to know the pressure was restarted.
     Repeat,
+    /// From the local socket: why pods of this namespace and name were evicted within the last hour.
+    Why {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// Takes the decisions, the oldest first.
+        reply: RpcReplyPort<Vec<EvictionRecord>>,
+    },
     /// From itself: time to look.
     LookDue,
     /// From itself: the kernel says that memory may run short, or cannot say so.

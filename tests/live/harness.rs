@@ -212,6 +212,13 @@ impl Node {
         self.eventually(&format!("the agent answers {command:?}"), || self.ask(command))
     }
 
+    /// What `podwright explain` prints for people, whatever it finds.
+    pub fn explained(&self, pod: &str) -> String {
+        let mut command = Command::new(AGENT);
+        command.args(["explain", pod, "--socket"]).arg(self.socket()).stdin(Stdio::null());
+        String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+    }
+
     /// All pods as the agent shows them on its read-only port; why not, where it does not answer, or is too busy to.
     fn all_shown(&self) -> Result<Vec<Value>, String> {
         let answer = http_get(&format!("127.0.0.1:{}", self.named("READ_ONLY_PORT")), "/pods");

@@ -23,6 +23,7 @@ use crate::logic::eviction::message::message;
 use crate::logic::eviction::monitor::{Monitor, Shortage};
 use crate::logic::eviction::pace::{PACE_MAX, PACE_MIN, next_look};
 use crate::logic::eviction::ranking::{Candidate, Ranked, rank};
+use crate::logic::eviction::record::{EvictionCause, EvictionRecords};
 use crate::logic::eviction::signal::Observations;
 use crate::logic::eviction::storage_limits::exceeded;
 use crate::logic::eviction::{Eviction, EvictionSettings, GRACE_IMMEDIATE, soft_grace};
@@ -96,6 +97,8 @@ pub struct EvictionManager {
     disks: Option<(ImageFsInfo, Duration)>,
     /// The conditions as others know them.
     pressure: Option<Pressure>,
+    /// What was decided of late.
+    records: EvictionRecords,
     /// The kernel is to tell when memory may run short, from these levels on.
     alarm: Option<(OperationId, Vec<WatchedGroup>)>,
 }
@@ -110,7 +113,8 @@ impl Actor for EvictionManager {
             tracing::warn!("{text}");
         }
         let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
-        let mut manager = Self { args, stage, watch, last, disks, pressure: None, alarm: None };
+        let records = EvictionRecords::default();
+        let mut manager = Self { args, stage, watch, last, disks, pressure: None, records, alarm: None };
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -123,6 +127,10 @@ impl Actor for EvictionManager {
                 if let Some(pressure) = self.pressure.take() {
                     self.tell_pressure(pressure, context);
                 }
+            }
+            EvictionManagerMsg::Why { namespace, name, reply } => {
+                // The asker may have left.
+                let _ = reply.send(self.records.of(&namespace, &name, context.clock().uptime()));
             }
             EvictionManagerMsg::LookDue => {
                 if matches!(self.stage, Stage::Waiting(_)) {
@@ -225,11 +233,14 @@ impl EvictionManager {
             let eviction = exceeded(&candidate.pod, candidate.stats.as_ref()?, layout)?;
             Some((candidate.pod, eviction))
         });
-        let evicted: BTreeSet<_> = over
-            .collect::<Vec<_>>()
-            .into_iter()
-            .filter_map(|(pod, eviction)| self.evict(&pod, eviction, context))
-            .collect();
+        let mut evicted = BTreeSet::new();
+        for (pod, eviction) in over.collect::<Vec<_>>() {
+            let cause = EvictionCause::Limit(eviction.message.clone());
+            if let Some(uid) = self.evict(&pod, eviction, context) {
+                self.records.keep(uid.clone(), &pod, cause, uptime);
+                evicted.insert(uid);
+            }
+        }
         match findings.shortage {
             _ if !evicted.is_empty() => self.clean(evicted, context),
             Some(shortage) => self.relieve(shortage, context),
@@ -344,7 +355,7 @@ impl EvictionManager {
             let age = context.now().since(observed.at);
             self.args.observer.observe(Observation::EvictionStatsUsed { signal: threshold.signal.into(), age });
         }
-        for Ranked { candidate, usage, request } in ranked {
+        for (place, Ranked { candidate, usage, request }) in ranked.iter().enumerate() {
             let (message, annotations) = message(&shortage, &candidate.pod, candidate.stats.as_ref(), pod_level);
             let grace = match shortage.threshold.is_hard() {
                 true => GRACE_IMMEDIATE,
@@ -354,6 +365,8 @@ impl EvictionManager {
             let eviction = Eviction { grace, message, annotations, is_disruption: true, signal };
             if let Some(uid) = self.evict(&candidate.pod, eviction, context) {
                 tracing::info!(%uid, usage, request, "Eviction manager: pod is evicted");
+                let cause = EvictionCause::pressure(&shortage, &ranked, place);
+                self.records.keep(uid.clone(), &candidate.pod, cause, context.clock().uptime());
                 return self.clean([uid].into(), context);
             }
         }

@@ -12,6 +12,7 @@ pub mod message;
 pub mod monitor;
 pub mod pace;
 pub mod ranking;
+pub mod record;
 pub mod signal;
 pub mod storage_limits;
 #[cfg(test)]

@@ -11,13 +11,16 @@ use super::pod_list::{ASK_LIMIT, REQUEST, views};
 use crate::actors::kit::address::AskError;
 use crate::actors::kit::trace::ActorView;
 use crate::actors::runtime::pleg::RELIST_ABOUT;
+use crate::logic::eviction::record::EvictionRecord;
 use crate::logic::model::backoff::CrashLoopWait;
-use crate::logic::model::pod_phase::SUCCEEDED;
+use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_health::hangs;
 use crate::logic::model::time::Moment;
+use crate::logic::pods::node_stop::EVICTED;
 use crate::logic::pods::wait::PodWait;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
+use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::images::image_manager::{ImageManagerMsg, PullProgress};
 use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::prober::{ProbeCost, ProberMsg};
@@ -141,6 +144,7 @@ async fn explain_exactly(
         explained.probes = probes(backend, view).await;
         found.push(explained);
     }
+    add_evictions(backend, namespace, name, &mut found).await;
     if found.is_empty() {
         // A pod whose first look at the runtime is still to come has a worker, but no status yet.
         let prefix = format!("{WORKER}/{namespace}/{name}/");
@@ -160,6 +164,33 @@ async fn explain_exactly(
         one.node_problems.clone_from(&problems);
     }
     Ok(found)
+}
+
+/// Adds why pods of this name were evicted within the last hour, also where they are gone since; nothing when nobody can
+/// say.
+async fn add_evictions(backend: &Backend, namespace: &str, name: &str, found: &mut Vec<Explanation>) {
+    let question = |reply| EvictionManagerMsg::Why { namespace: namespace.to_owned(), name: name.to_owned(), reply };
+    let records = backend.directory.eviction_manager.ask(REQUEST, ASK_LIMIT, question).await.unwrap_or_default();
+    for record in records {
+        let lines = record.cause.lines();
+        match found.iter_mut().find(|one| one.pod.uid == record.uid.as_str()) {
+            Some(one) => one.why.splice(0..0, lines).for_each(drop),
+            None => found.push(gone_pod(&record, lines)),
+        }
+    }
+}
+
+/// A pod that was evicted and that nobody has any more.
+fn gone_pod(record: &EvictionRecord, why: Vec<String>) -> Explanation {
+    let row = PodRow {
+        namespace: record.namespace.clone(),
+        name: record.name.clone(),
+        uid: record.uid.to_string(),
+        phase: FAILED.to_owned(),
+        reason: EVICTED.to_owned(),
+        ..PodRow::default()
+    };
+    Explanation { pod: row, why, ..Explanation::default() }
 }
 
 /// What the pod's probes cost; nothing when nobody can say.

@@ -42,6 +42,8 @@ fn evi_26_a_pod_beyond_the_size_of_its_volume_is_evicted() {
     let state = &container_status(&greedy, "main")["state"]["terminated"];
     assert!(state["exitCode"].is_number(), "the container's own end is told: {greedy}");
     cluster.wait_event_saying("greedy", "Evicted", message(&greedy));
+    let explained = cluster.explained("default/greedy");
+    assert!(explained.contains("evicted for a limit of its own: Usage of EmptyDir volume"), "{explained}");
     cluster.eventually("nothing of it runs", || cluster.containers_of("greedy").is_empty().then_some(()));
     cluster.stop_agent();
     cluster.start_agent();
@@ -74,6 +76,12 @@ fn evi_50_a_node_without_memory_evicts_refuses_and_recovers() {
     assert!(message(&gone).starts_with("The node was low on resource: memory. Threshold quantity: "), "{gone}");
     assert_eq!(condition(&gone, "DisruptionTarget"), "True");
     cluster.wait_event_saying("asking", "Evicted", message(&gone));
+    let explained = cluster.explained("default/asking");
+    assert!(
+        explained.contains("evicted: memory.available was ") && explained.contains("(hard threshold)"),
+        "{explained}"
+    );
+    assert!(explained.contains("order of the "), "{explained}");
     cluster.wait_event(NODE_NAME, "EvictionThresholdMet");
     cluster.wait("node", NODE_NAME, "short of memory", |node| condition(node, "MemoryPressure") == "True");
     cluster.create_pod(pod("best-effort", &[forever("main")]));
