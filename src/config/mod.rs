@@ -216,15 +216,19 @@ fn insecure_defaults(flags: &Flags, config: &Config) -> Result<Option<String>, S
 }
 
 /// A configuration as `GET /configz` shows it: `{"kubeletconfig":{…}}`, in upstream's keys and with its omissions.
-pub struct Configz<'a>(pub &'a Config);
+pub struct Configz<'a>(pub &'a Config, pub &'a Flags);
 
 impl Serialize for Configz<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = decode::printed(self.0);
         fields.insert("kind".into(), "KubeletConfiguration".into());
         fields.insert("apiVersion".into(), "kubelet.config.k8s.io/v1beta1".into());
-        let mut map = serializer.serialize_map(Some(1))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("kubeletconfig", &Value::Object(fields))?;
+        // What changes decisions and is no field of upstream's; without it the answer is upstream's.
+        if self.1.eviction_by_available_memory {
+            map.serialize_entry("podwright", &serde_json::json!({ "evictionByAvailableMemory": true }))?;
+        }
         map.end()
     }
 }

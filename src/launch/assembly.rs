@@ -114,7 +114,8 @@ fn listeners(
 
 /// What the server shows of the start.
 fn pages(invocation: &Invocation) -> Result<Pages, String> {
-    let configz = serde_json::to_string(&Configz(&invocation.config)).map_err(|error| error.to_string())?;
+    let configz =
+        serde_json::to_string(&Configz(&invocation.config, &invocation.flags)).map_err(|error| error.to_string())?;
     let version = config::KUBERNETES_VERSION.to_owned();
     Ok(Pages { configz, version, flags: invocation.shown_flags.clone() })
 }

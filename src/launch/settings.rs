@@ -12,6 +12,7 @@ use crate::actors::settings::{
 use crate::config::validate::eviction::{ThresholdError, thresholds};
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::eviction::EvictionSettings;
+use crate::logic::eviction::signal::MemoryBasis;
 use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
@@ -119,6 +120,10 @@ fn eviction(invocation: &Invocation, node_name: &str) -> Result<EvictionSettings
         soft_grace_max: Duration::from_secs(grace_max),
         local_storage: config.local_storage_capacity_isolation,
         pod_level_resources: invocation.gates.enabled("PodLevelResources"),
+        memory: match invocation.flags.eviction_by_available_memory {
+            true => MemoryBasis::Available,
+            false => MemoryBasis::WorkingSet,
+        },
     })
 }
 

@@ -197,6 +197,7 @@ impl EvictionManager {
         steps::LookOrder {
             statistics: Arc::clone(&self.args.statistics),
             images: Arc::clone(&self.args.images),
+            memory: self.args.settings.memory,
             known_disks: known.map(|(disks, _)| disks.clone()),
             limits_of: self
                 .args

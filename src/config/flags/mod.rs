@@ -76,6 +76,8 @@ pub struct Flags {
     pub refuse_insecure_defaults: bool,
     /// `offline-store`: what pods of the API server need is kept on the disk, for a boot without it. Not in upstream.
     pub offline_store: bool,
+    /// `--eviction-by-available-memory`, ours: `memory.available` is the kernel's `MemAvailable`.
+    pub eviction_by_available_memory: bool,
     /// `--stream-origins`, ours: the only `Origin`s that may open streams; empty for any.
     pub stream_origins: Vec<String>,
     /// `--stream-get-needs-create`, ours: a stream by `GET` needs the right to create, too.
@@ -123,6 +125,7 @@ impl Flags {
             allocatable_ignores_eviction: flag("experimental-allocatable-ignore-eviction"),
             refuse_insecure_defaults: flag("refuse-insecure-defaults"),
             offline_store: flag("offline-store"),
+            eviction_by_available_memory: flag("eviction-by-available-memory"),
             stream_origins: serde_json::from_value(value("stream-origins")).unwrap_or_default(),
             stream_get_needs_create: flag("stream-get-needs-create"),
             checkpoints_max: number("checkpoints-max"),

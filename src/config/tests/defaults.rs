@@ -1,14 +1,32 @@
 //! Defaults, what is printed of them, and that the tables fit each other.
 
+use super::super::flags::parse::Parsed;
 use super::super::flags::table::{FLAGS, Target};
-use super::super::{Config, Configz, FeatureGates, decode, fields::CONFIGURATION};
+use super::super::{Config, Configz, FeatureGates, Flags, decode, fields::CONFIGURATION};
 use super::{Folder, decoded, document, run};
 use crate::config::fields::kinds::{self, Kind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+fn flags() -> Flags {
+    Flags::from_parsed(&Parsed::default())
+}
+
 fn configz(config: &Config) -> Value {
-    serde_json::to_value(Configz(config)).expect("it is plain data")["kubeletconfig"].clone()
+    serde_json::to_value(Configz(config, &flags())).expect("it is plain data")["kubeletconfig"].clone()
+}
+
+/// PAIN-28: without a setting of our own `GET /configz` has upstream's form alone.
+#[test]
+fn configz_names_our_own_settings_where_they_change_decisions() {
+    let shown = |flags: &Flags| serde_json::to_value(Configz(&Config::default(), flags)).expect("it is plain data");
+    let plain = shown(&flags());
+    assert_eq!(
+        plain.as_object().map(|object| object.keys().cloned().collect()),
+        Some(vec!["kubeletconfig".to_owned()])
+    );
+    let set = Flags { eviction_by_available_memory: true, ..flags() };
+    assert_eq!(shown(&set)["podwright"], json!({ "evictionByAvailableMemory": true }));
 }
 
 /// Every default of KubeletConfiguration v1beta1 at 1.36, as `GET /configz` shows it.

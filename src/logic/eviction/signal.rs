@@ -124,7 +124,9 @@ pub struct Observation {
 pub type Observations = BTreeMap<Signal, Observation>;
 
 /// The signals that a look shows, from the sources that upstream takes them from.
-pub fn observe(sample: &RawSample) -> Observations {
+///
+/// Of the node's memory, `basis` says what counts as available.
+pub fn observe(sample: &RawSample, basis: MemoryBasis) -> Observations {
     let mut found = BTreeMap::new();
     let root = &sample.node.group.figures;
     let pods = sample.systems.iter().find(|(kind, _)| *kind == System::Pods).map(|(_, group)| &group.figures);
@@ -135,6 +137,11 @@ pub fn observe(sample: &RawSample) -> Observations {
             let available = capacity.saturating_sub(memory.working_set());
             found.insert(signal, Observation { available, capacity, at: figures.at });
         }
+    }
+    if let (Some(available), MemoryBasis::Available) = (sample.node.memory_available, basis)
+        && let Some(seen) = found.get_mut(&Signal::MemoryAvailable)
+    {
+        seen.available = available;
     }
     if let (Some(capacity), Some(used)) = (sample.node.pids_max, sample.node.threads) {
         let available = capacity.saturating_sub(used);
@@ -154,6 +161,16 @@ pub fn observe(sample: &RawSample) -> Observations {
         }
     }
     found
+}
+
+/// What counts as available memory of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MemoryBasis {
+    /// All but the working set, as upstream: page cache that was used lately counts as needed.
+    #[default]
+    WorkingSet,
+    /// The kernel's `MemAvailable`: page cache that it can give back counts as available (PAIN-28).
+    Available,
 }
 
 /// A group whose use was read in a look.
@@ -193,6 +210,19 @@ mod tests {
     use crate::logic::statistics::figures::{MemoryFigures, MemoryLimits, UNLIMITED};
     use crate::logic::statistics::sample::{DiskSample, Group, RuntimeDisk};
 
+    /// PAIN-28.
+    #[test]
+    fn pain_28_page_cache_counts_as_available_where_that_is_asked_for() {
+        let mut sample = RawSample::default();
+        sample.node.group.figures.memory = Some(MemoryFigures { usage: 900, ..MemoryFigures::default() });
+        sample.node.group.figures.memory_limits.limit = 1000;
+        let available = |sample: &RawSample, basis| observe(sample, basis)[&Signal::MemoryAvailable].available;
+        assert_eq!(available(&sample, MemoryBasis::Available), 100, "a kernel that does not say");
+        sample.node.memory_available = Some(600);
+        assert_eq!(available(&sample, MemoryBasis::Available), 600);
+        assert_eq!(available(&sample, MemoryBasis::WorkingSet), 100);
+    }
+
     /// EVI-06, EVI-08, EVI-10.
     #[test]
     fn evi_06_evi_08_evi_10_signals_come_from_where_upstream_takes_them() {
@@ -211,7 +241,7 @@ mod tests {
         let file_system = Some(FileSystem { capacity: 50, available: 20, inodes: 0, ..node_fs });
         let images = Some(RuntimeDisk { file_system, ..RuntimeDisk::default() });
         sample.disks = Some(DiskSample { node: node_fs, images, ..DiskSample::default() });
-        let observed: Vec<_> = observe(&sample)
+        let observed: Vec<_> = observe(&sample, MemoryBasis::WorkingSet)
             .into_iter()
             .map(|(signal, seen)| (<&str>::from(signal), seen.available, seen.capacity))
             .collect();

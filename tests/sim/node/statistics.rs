@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use podwright::actors::kit::trace::Cause;
-use podwright::logic::eviction::signal::{Signal, observe};
+use podwright::logic::eviction::signal::{MemoryBasis, Signal, observe};
 use podwright::logic::statistics::sample::{Snapshot, Wanted};
 use podwright::messages::stats_collector::StatsCollectorMsg;
 use podwright::sim::scenarios::scenario;
@@ -44,7 +44,7 @@ fn what_is_asked_twice_has_rates_and_signals() {
     assert!(told.violations.is_empty(), "{}", describe(&told.violations, &told.story));
     let snapshot = told.value.expect("told");
     assert!(snapshot.nano_cores.contains_key("/"), "two looks tell a rate");
-    assert!(observe(&snapshot.sample).contains_key(&Signal::MemoryAvailable));
+    assert!(observe(&snapshot.sample, MemoryBasis::WorkingSet).contains_key(&Signal::MemoryAvailable));
 }
 
 #[test]

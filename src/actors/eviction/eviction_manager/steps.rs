@@ -12,7 +12,7 @@ use crate::actors::statistics::stats_collector::runtime_places;
 use crate::cri::{ImageFsInfo, ImageService};
 use crate::logic::eviction::layout::{Devices, Reclaim};
 use crate::logic::eviction::ranking::Candidate;
-use crate::logic::eviction::signal::{memory_use, observe};
+use crate::logic::eviction::signal::{MemoryBasis, memory_use, observe};
 use crate::logic::eviction::storage_limits::has_limits;
 use crate::logic::statistics::build::{Facts, summary};
 use crate::logic::statistics::sample::{Depth, Wanted};
@@ -37,6 +37,8 @@ const LIMITS_AGE_MAX: Duration = Duration::from_secs(5);
 pub(super) struct LookOrder {
     pub(super) statistics: Arc<dyn Statistics>,
     pub(super) images: Arc<dyn ImageService>,
+    /// What counts as available memory.
+    pub(super) memory: MemoryBasis,
     /// What the runtime said of its disks before; `None` has it asked.
     pub(super) known_disks: Option<ImageFsInfo>,
     /// Who knows the pods and what they use, where pods are held to limits of local storage.
@@ -65,7 +67,7 @@ pub(super) async fn look(order: LookOrder) -> Result<Box<NodeLook>, String> {
         Some((pods, stats)) => limited(pods, stats, &order.cause).await,
         None => vec![],
     };
-    let (observations, memory) = (observe(&sample), memory_use(&sample));
+    let (observations, memory) = (observe(&sample, order.memory), memory_use(&sample));
     Ok(Box::new(NodeLook { observations, memory, devices: devices.unwrap_or_default(), disks, limited }))
 }
 
