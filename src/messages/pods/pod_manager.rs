@@ -105,7 +105,12 @@ pub enum EvictionMsg {
     /// From `EvictionManager`: this pod has to end.
     Evict(PodUid, Box<Eviction>),
     /// From `EvictionManager`: pods of the API that have a worker and do not end yet, with what they were given.
-    Active(RpcReplyPort<Vec<Arc<Pod>>>),
+    Active {
+        /// Those with limits of local storage alone.
+        limited: bool,
+        /// Takes them.
+        reply: RpcReplyPort<Vec<Arc<Pod>>>,
+    },
     /// From `ContainerGc`, for `EvictionManager`: pods that are wanted or still going, but for those that are over; nothing
     /// before all sources were heard.
     Unfinished(RpcReplyPort<Option<BTreeSet<PodUid>>>),

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::actors::kit::address::Address;
+use crate::actors::kit::address::{Address, AskError};
 use crate::actors::kit::trace::Cause;
 use crate::actors::statistics::stats_collector::runtime_places;
 use crate::cri::{ImageFsInfo, ImageService};
 use crate::logic::eviction::layout::{Devices, Reclaim};
 use crate::logic::eviction::ranking::Candidate;
 use crate::logic::eviction::signal::{MemoryBasis, memory_use, observe};
-use crate::logic::eviction::storage_limits::has_limits;
 use crate::logic::statistics::build::{Facts, summary};
 use crate::logic::statistics::sample::{Depth, Wanted};
 use crate::logic::statistics::summary::PodStats;
@@ -85,12 +84,7 @@ async fn image_disks(images: &dyn ImageService) -> Option<ImageFsInfo> {
 
 /// Pods with limits of local storage, and what they use. Who does not answer is asked again at the next look.
 async fn limited(pods: &Address<PodManagerMsg>, stats: &Address<StatsCollectorMsg>, cause: &Cause) -> Vec<Candidate> {
-    let Ok(pods) =
-        pods.ask(cause.clone(), ASK_LIMIT, |reply| PodManagerMsg::Eviction(EvictionMsg::Active(reply))).await
-    else {
-        return vec![];
-    };
-    let pods: Vec<_> = pods.into_iter().filter(|pod| has_limits(pod)).collect();
+    let Ok(pods) = active(pods, true, cause).await else { return vec![] };
     if pods.is_empty() {
         return vec![];
     }
@@ -106,9 +100,15 @@ pub(super) async fn measure(
     stats: Address<StatsCollectorMsg>,
     cause: Cause,
 ) -> Result<Vec<Candidate>, String> {
-    let active = pods.ask(cause.clone(), ASK_LIMIT, |reply| PodManagerMsg::Eviction(EvictionMsg::Active(reply))).await;
+    let active = active(&pods, false, &cause).await;
     let active = active.map_err(|error| format!("list pods: {error}"))?;
     Ok(candidates(active, usage(&stats, Duration::ZERO, &cause).await?))
+}
+
+/// Pods that may end, or those of them with limits of local storage.
+async fn active(pods: &Address<PodManagerMsg>, limited: bool, cause: &Cause) -> Result<Vec<Arc<Pod>>, AskError> {
+    let question = |reply| PodManagerMsg::Eviction(EvictionMsg::Active { limited, reply });
+    pods.ask(cause.clone(), ASK_LIMIT, question).await
 }
 
 async fn usage(

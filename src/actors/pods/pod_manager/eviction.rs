@@ -9,6 +9,7 @@ use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::eviction::Eviction;
+use crate::logic::eviction::storage_limits::has_limits;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pressure::Pressure;
 use crate::logic::pods::node_stop::{EVICTED, NodeStop, patience};
@@ -25,7 +26,7 @@ impl PodManager {
         match message {
             EvictionMsg::PressureChanged(pressure) => self.take_pressure(pressure, context),
             EvictionMsg::Evict(uid, eviction) => self.evict(&uid, *eviction, context),
-            EvictionMsg::Active(reply) => drop(reply.send(self.active_pods())), // The asker may have left.
+            EvictionMsg::Active { limited, reply } => drop(reply.send(self.active_pods(limited))), // The asker may have left.
             EvictionMsg::Unfinished(reply) => drop(reply.send(self.unfinished())),
         }
     }
@@ -65,13 +66,13 @@ impl PodManager {
     }
 
     /// Pods of the API that take something of the node and do not end yet, with the resources that they were given.
-    fn active_pods(&self) -> Vec<Arc<Pod>> {
+    fn active_pods(&self, limited: bool) -> Vec<Arc<Pod>> {
         let pods = self.sources.api().into_iter().flatten();
         let is_active = |uid: &PodUid, pod: &Pod| {
             let syncs = self.workers.get(uid).is_some_and(|slot| slot.stage() == Stage::Syncing);
             syncs && self.admissions.is_admitted(uid) && !is_over(pod)
         };
-        let active = pods.filter(|(uid, pod)| is_active(uid, pod));
+        let active = pods.filter(|(uid, pod)| (!limited || has_limits(pod)) && is_active(uid, pod));
         active.map(|(uid, pod)| self.in_force_one(uid, pod)).collect()
     }
 
