@@ -13,7 +13,7 @@ const PROTO: &str = "proto";
 /// The Container Runtime Interface.
 const CRI: &str = "proto/runtime/v1/api.proto";
 
-/// What the agent serves. Several have the same package, so the code of each has a folder of its own, of this name.
+/// The protocols that the agent serves. Several have the same package, so the code of each has a folder of this name.
 const SERVED: [(&str, &str); 3] = [
     ("podresources_v1", "proto/podresources/v1/api.proto"),
     ("podresources_v1alpha1", "proto/podresources/v1alpha1/api.proto"),

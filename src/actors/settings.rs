@@ -158,7 +158,7 @@ pub struct ResourceSettings {
     pub hugepage_sizes: Vec<u64>,
     /// `kubeletCgroups`, `systemCgroups`, `oomScoreAdj`.
     pub placement: PlacementSettings,
-    /// What happens when the node runs short.
+    /// Thresholds of eviction, and its periods.
     pub eviction: EvictionSettings,
 }
 

@@ -225,7 +225,7 @@ impl Serialize for Configz<'_> {
         fields.insert("apiVersion".into(), "kubelet.config.k8s.io/v1beta1".into());
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("kubeletconfig", &Value::Object(fields))?;
-        // What changes decisions and is no field of upstream's; without it the answer is upstream's.
+        // Settings of our own that change decisions; without them the answer is upstream's.
         if self.1.eviction_by_available_memory {
             map.serialize_entry("podwright", &serde_json::json!({ "evictionByAvailableMemory": true }))?;
         }

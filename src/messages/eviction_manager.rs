@@ -11,7 +11,7 @@ use crate::logic::eviction::signal::{MemoryUse, Observations};
 use crate::logic::model::ids::PodUid;
 use crate::platform::statistics::AlarmError;
 
-/// What a look at the node found.
+/// The findings of a look at the node.
 #[derive(Debug)]
 pub struct NodeLook {
     /// How much is left of everything.
@@ -20,7 +20,7 @@ pub struct NodeLook {
     pub memory: Vec<MemoryUse>,
     /// The file systems.
     pub devices: Devices,
-    /// What the runtime says of its disks, if it was asked.
+    /// The runtime's answer about its disks, if it was asked.
     pub disks: Option<ImageFsInfo>,
     /// Pods with limits of local storage, and what they use; empty when no pod has one.
     pub limited: Vec<Candidate>,

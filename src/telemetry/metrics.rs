@@ -106,7 +106,7 @@ impl Metrics {
         &self.http
     }
 
-    /// What counts calls to the gRPC sockets.
+    /// Counters of calls to the gRPC sockets.
     pub fn rpc(&self) -> &RpcMetrics {
         &self.rpc
     }

@@ -212,7 +212,7 @@ impl Node {
         self.eventually(&format!("the agent answers {command:?}"), || self.ask(command))
     }
 
-    /// What `podwright explain` prints for people, whatever it finds.
+    /// The output of `podwright explain` for people, whatever it finds.
     pub fn explained(&self, pod: &str) -> String {
         let mut command = Command::new(AGENT);
         command.args(["explain", pod, "--socket"]).arg(self.socket()).stdin(Stdio::null());

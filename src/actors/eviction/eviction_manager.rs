@@ -47,7 +47,7 @@ const CLEANUP_MAX: Duration = Duration::from_secs(30);
 /// The runtime is asked again where its file systems are after this.
 const DISKS_PERIOD: Duration = Duration::from_secs(300);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// Thresholds and periods.
     pub settings: EvictionSettings,
@@ -55,7 +55,7 @@ pub struct Args {
     pub statistics: Arc<dyn Statistics>,
     /// The runtime, for where its file systems are.
     pub images: Arc<dyn ImageService>,
-    /// Who counts evictions.
+    /// Counts evictions.
     pub observer: Arc<dyn Observer>,
     /// Has pods end, and knows which there are.
     pub pod_manager: Address<PodManagerMsg>,
@@ -91,13 +91,13 @@ pub struct EvictionManager {
     stage: Stage,
     /// The file systems, and the thresholds that follow from them; known after the first look.
     watch: Option<(DiskLayout, Monitor)>,
-    /// What was observed last, and at which uptime.
+    /// The last observations, and their uptime.
     last: Option<(Observations, Duration)>,
-    /// What the runtime said of its disks, and at which uptime.
+    /// The runtime's last answer about its disks, and its uptime.
     disks: Option<(ImageFsInfo, Duration)>,
     /// The conditions as others know them.
     pressure: Option<Pressure>,
-    /// What was decided of late.
+    /// Decisions of the last hour.
     records: EvictionRecords,
     /// The kernel is to tell when memory may run short, from these levels on.
     alarm: Option<(OperationId, Vec<WatchedGroup>)>,
@@ -300,7 +300,7 @@ impl EvictionManager {
         }
     }
 
-    /// What the node can give up goes first; only then a pod.
+    /// Garbage goes first; only then a pod.
     fn relieve(&mut self, shortage: Shortage, context: &mut Context<EvictionManagerMsg>) {
         let resource = shortage.resource();
         tracing::info!(resourceName = %resource, "Eviction manager: attempting to reclaim");

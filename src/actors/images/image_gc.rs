@@ -79,7 +79,7 @@ pub struct ImageGc {
     looking: bool,
     /// The timer of the next pass.
     next: Option<OperationId>,
-    /// Who waits for all unused images to be removed.
+    /// Askers that wait until all unused images are removed.
     askers: Vec<RpcReplyPort<Result<(), String>>>,
     /// What was said last, and when.
     said: Option<(String, Duration)>,
@@ -328,7 +328,7 @@ impl ImageGc {
         self.schedule(retry_after(self.failures), context);
     }
 
-    /// One timer at a time. Who asked while a pass was under way gets the next one at once.
+    /// One timer at a time. A question that came during a pass gets the next pass at once.
     fn schedule(&mut self, wait: Duration, context: &mut Context<ImageGcMsg>) {
         if let Some(timer) = self.next.take() {
             context.cancel(timer);

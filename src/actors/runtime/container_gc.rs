@@ -59,7 +59,7 @@ pub struct ContainerGc {
     args: Args,
     busy: bool,
     again: bool,
-    /// Who waits for everything unused to be removed.
+    /// Askers that wait until everything unused is removed.
     askers: Vec<RpcReplyPort<Result<(), String>>>,
     /// The pass under way is theirs.
     is_asked: bool,

@@ -14,7 +14,7 @@ use crate::messages::status::pod_watch::{ChangedPod, PodWatcher, Told};
 use crate::messages::status::status_manager::PodView;
 use crate::platform::observer::{Observation, Observer};
 
-/// Who may watch at once.
+/// The most watchers at once.
 const WATCHERS_MAX: usize = 32;
 
 /// See the module.
@@ -43,7 +43,7 @@ impl Watchers {
         }
     }
 
-    /// Tells what a pod was and is, if that is another. Who has no room for it watches no more.
+    /// Tells watchers how a pod changed. A watcher without room for it is dropped.
     pub(super) fn tell(&mut self, was: Option<&PodView>, is: Option<&PodView>) {
         if self.all.is_empty() {
             return;

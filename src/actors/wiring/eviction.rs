@@ -1,4 +1,4 @@
-//! What the actor that evicts pods is given.
+//! Arguments of the actor that evicts pods.
 
 use std::sync::Arc;
 

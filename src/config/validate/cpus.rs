@@ -7,7 +7,7 @@ use crate::config::types::Config;
 use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::cpu_manager::options::{self, OptionError, OptionGates, StaticOptions};
 
-/// What is wrong with the CPU manager's settings; the texts are upstream's.
+/// A fault in the CPU manager's settings; the texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuPolicyError {
     /// The policy `none` has no options.

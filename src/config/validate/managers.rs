@@ -16,7 +16,7 @@ use crate::logic::resources::topology::machine::NumaNodes;
 use crate::logic::resources::topology::policy::{Options, Policy, PolicyKind, Scope, TopologyError};
 use crate::logic::resources::{MEMORY, ResourceList};
 
-/// What these managers must know of the machine and of what is kept on it.
+/// The machine and its reservations, as these managers must know them.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The NUMA nodes and their distances.
@@ -57,7 +57,7 @@ pub enum ManagerError {
         node: i32,
         /// The kind of memory.
         kind: String,
-        /// What is wrong with it.
+        /// The fault.
         error: QuantityError,
     },
 }
@@ -118,7 +118,7 @@ fn memory(config: &Config, gates: &FeatureGates, found: &Found) -> Result<Memory
     Ok(MemoryManager::new(policy, gates, &found.memory, &reserved))
 }
 
-/// What the node keeps of each resource: upstream's `GetNodeAllocatableReservation`.
+/// The node's reservation of each resource: upstream's `GetNodeAllocatableReservation`.
 fn node_reservation(config: &Config, found: &Found) -> ResourceList {
     let mut sum = ResourceList::new();
     for (name, amount) in found.reserved.iter().flatten() {

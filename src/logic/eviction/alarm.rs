@@ -8,7 +8,7 @@ use super::threshold::Threshold;
 pub struct WatchedGroup {
     /// Its path below the root of the hierarchy.
     pub path: String,
-    /// What it uses now, in bytes, page cache included.
+    /// Its use now, in bytes, page cache included.
     pub usage: u64,
     /// The use from which on its threshold may be met, in bytes.
     pub level: u64,

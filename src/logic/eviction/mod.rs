@@ -64,6 +64,6 @@ pub struct EvictionSettings {
     pub local_storage: bool,
     /// Gate `PodLevelResources`.
     pub pod_level_resources: bool,
-    /// What counts as available memory.
+    /// The figure that counts as available memory.
     pub memory: signal::MemoryBasis,
 }

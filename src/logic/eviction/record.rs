@@ -1,4 +1,4 @@
-//! What was decided about evicted pods, so that people can ask for it afterwards (`podwright explain`).
+//! Decisions about evicted pods, so that people can ask for them afterwards (`podwright explain`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,16 +34,16 @@ pub struct EvictionRecord {
     pub cause: EvictionCause,
 }
 
-/// What led to an eviction.
+/// The cause of an eviction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvictionCause {
     /// The node ran short.
     Pressure {
         /// Of what.
         signal: Signal,
-        /// What was left.
+        /// The amount that was left.
         available: Quantity,
-        /// What there must be.
+        /// The amount that must be left.
         threshold: Quantity,
         /// For how long there had been less, at least; zero for a hard threshold.
         grace: Duration,
@@ -61,17 +61,17 @@ pub enum EvictionCause {
 pub struct Place {
     /// `namespace/name`.
     pub pod: String,
-    /// What it used.
+    /// Its use.
     pub usage: Quantity,
-    /// What it asked for.
+    /// Its request.
     pub request: Quantity,
     /// Its priority.
     pub priority: i32,
-    /// What came of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// What came of a candidate.
+/// The fate of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was evicted.

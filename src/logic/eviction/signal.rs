@@ -163,7 +163,7 @@ pub fn observe(sample: &RawSample, basis: MemoryBasis) -> Observations {
     found
 }
 
-/// What counts as available memory of the node.
+/// The figure that counts as available memory of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MemoryBasis {
     /// All but the working set, as upstream: page cache that was used lately counts as needed.
@@ -184,7 +184,7 @@ pub struct MemoryUse {
     pub usage: u64,
 }
 
-/// What the groups of the two signals of memory use.
+/// The use of the groups behind the two signals of memory.
 pub fn memory_use(sample: &RawSample) -> Vec<MemoryUse> {
     let pods = sample.systems.iter().find(|(kind, _)| *kind == System::Pods).map(|(_, group)| group);
     let groups = [(Signal::MemoryAvailable, Some(&sample.node.group)), (Signal::AllocatableMemoryAvailable, pods)];

@@ -12,7 +12,7 @@ pub enum NumberError {
     Syntax {
         /// Go's function.
         function: &'static str,
-        /// What was read.
+        /// The text that was read.
         text: String,
     },
     /// The number does not fit 64 bits.
@@ -20,7 +20,7 @@ pub enum NumberError {
     Range {
         /// Go's function.
         function: &'static str,
-        /// What was read.
+        /// The text that was read.
         text: String,
     },
 }

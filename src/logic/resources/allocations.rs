@@ -1,4 +1,4 @@
-//! What of the machine containers own alone, as the PodResources API prints it (RES-53).
+//! Parts of the machine that containers own alone, as the PodResources API prints it (RES-53).
 //!
 //! Made by `AllocationManager` when somebody asks; nobody keeps it.
 
@@ -49,7 +49,7 @@ pub struct Allocations {
 }
 
 impl Allocations {
-    /// What a container owns alone.
+    /// The parts of the machine that a container owns alone.
     pub fn of(&self, uid: &PodUid, container: &str) -> Option<&Allocation> {
         self.containers.get(uid)?.get(container)
     }

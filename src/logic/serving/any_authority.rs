@@ -6,12 +6,12 @@
 //! Python to this day, send the socket's path, plain or with `%2F`, and nobody reads it. So the frames of a client run
 //! through here, and in each header block that value becomes `localhost`, or as much of it as has room.
 //!
-//! A header block is not decoded for that, only walked through. What a client puts into the table of the connection is
-//! put there with the other value, at the same index. An entry must not become larger by it, because the server would
+//! A header block is not decoded for that, only walked through. An entry that a client puts into the connection's table
+//! is put there with the other value, at the same index. An entry must not become larger by it, because the server would
 //! forget older entries before the client does: therefore the new value is never longer than the old one. (An empty value
 //! becomes one letter. Clients send that one by the static table, where no entry is made.)
 
-/// What a client says first.
+/// The client's first bytes.
 const PREFACE: usize = 24;
 /// Of each frame.
 const HEAD: usize = 9;
@@ -34,7 +34,7 @@ const AUTHORITY: usize = 1;
 const NAME: &[u8] = b":authority";
 const HOST: &[u8] = b"localhost";
 
-/// What a client sent that is no HTTP/2, or too much.
+/// The client's bytes are no HTTP/2, or too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// See the text.
@@ -242,7 +242,7 @@ fn write_text(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// What is left of a header block (RFC 7541, section 5).
+/// The rest of a header block (RFC 7541, section 5).
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,5 @@
-//! What a watcher of pods hears when a pod's entry becomes another (SRV-52; upstream's `OnPodUpdated` and `OnPodRemoved`).
+//! The change that a watcher of pods hears of when a pod's entry becomes another (SRV-52; upstream's `OnPodUpdated` and
+//! `OnPodRemoved`).
 //!
 //! Pure; `StatusManager` asks it, and only while somebody watches.
 
@@ -20,9 +21,9 @@ pub enum PodChange {
 /// A pod that is here: one that is over is not.
 #[derive(Clone, Copy, Debug)]
 pub struct Here<'a> {
-    /// What is wanted.
+    /// The pod as it is wanted.
     pub pod: &'a Arc<Pod>,
-    /// What is.
+    /// Its newest status.
     pub status: &'a Arc<PodStatus>,
 }
 

@@ -97,7 +97,7 @@ pub enum PodManagerMsg {
     Repeat,
 }
 
-/// What `EvictionManager` has to do with pods.
+/// Messages about evictions.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum EvictionMsg {
     /// From `EvictionManager`: which resources run short. New pods are judged by it.

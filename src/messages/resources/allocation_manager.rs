@@ -41,7 +41,7 @@ pub enum AllocationManagerMsg {
     Repeat,
 }
 
-/// What `AllocationManager` tells itself about the files.
+/// Messages of `AllocationManager` to itself, about its files.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum FilesMsg {
     /// From `AllocationManager`: what the files say; nothing for one that is not there, or cannot be believed.

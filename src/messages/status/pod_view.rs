@@ -12,9 +12,9 @@ use crate::logic::pods::wait::PodWait;
 pub struct PodView {
     /// UID.
     pub uid: PodUid,
-    /// What is wanted.
+    /// The pod as it is wanted.
     pub pod: Arc<Pod>,
-    /// What is.
+    /// Its newest status.
     pub status: Arc<PodStatus>,
     /// Whether containers of it may still run.
     pub may_run: bool,

@@ -31,7 +31,7 @@ pub struct PodWatcher {
     is_slow: Arc<AtomicBool>,
 }
 
-/// What became of a change that was told.
+/// The fate of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It waits for the watcher.

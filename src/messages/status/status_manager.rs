@@ -70,7 +70,7 @@ pub enum ApiNews {
     ApiPodGone(Arc<Pod>),
 }
 
-/// What `StatusManager` waits for.
+/// Timers of `StatusManager`.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum StatusTimer {
     /// From `StatusManager`: what had to wait is due.

@@ -65,7 +65,7 @@ impl Host {
         u8::try_from(number).ok().filter(|node| *node < 64).ok_or_else(|| self.malformed(WHAT, NODES))
     }
 
-    /// What stands behind `prefix` in the names of a folder's entries, where it is a number; nothing without the folder.
+    /// The rest behind `prefix` in the names of a folder's entries, where it is a number; nothing without the folder.
     fn numbered(&self, folder: &str, prefix: &str) -> Result<BTreeSet<u32>, HostError> {
         let entries = match std::fs::read_dir(self.root.join(folder)) {
             Ok(entries) => entries,

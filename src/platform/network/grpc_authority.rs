@@ -17,7 +17,7 @@ pub struct AnyAuthority<S> {
     stream: S,
     frames: Frames,
     read: Vec<u8>,
-    /// What was read and not taken yet, from this place on.
+    /// Bytes that were read and not taken yet, from this place on.
     taken: usize,
 }
 

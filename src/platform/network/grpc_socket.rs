@@ -46,7 +46,7 @@ impl SocketPlace {
     /// Listens here, in the place of whatever file is there, as upstream does.
     ///
     /// # Errors
-    /// What the kernel says: a path that is too long for a socket, a folder in its place, no rights.
+    /// The kernel's error: a path that is too long for a socket, a folder in its place, no rights.
     pub fn bind(&self) -> io::Result<GrpcSocket> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (folder, name) = match (self.path.parent(), self.path.file_name().and_then(|name| name.to_str())) {
@@ -78,7 +78,7 @@ impl GrpcSocket {
     /// Waits for the next client, whose requests may name any authority.
     ///
     /// # Errors
-    /// What the kernel says, such as too many open files.
+    /// The kernel's error, such as too many open files.
     pub async fn accept(&self) -> io::Result<AnyAuthority<UnixStream>> {
         let (stream, _) = self.listener.accept().await?;
         Ok(AnyAuthority::new(stream))

@@ -56,7 +56,7 @@ pub(super) fn node(
     Ok(node)
 }
 
-/// What the root group does not say: how much memory is available, and, of v2, how much is swapped out.
+/// Figures that the root group does not have: how much memory is available, and, of v2, how much is swapped out.
 fn memory(node: &mut NodeSample, proc: &OwnedFd, reader: &mut Reader) {
     let Some(text) = reader.read(proc, "meminfo") else { return };
     node.memory_available = parse::memory_field(text, "MemAvailable");

@@ -29,7 +29,7 @@ enum Shape {
     Beside,
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy)]
 enum Kind {
     Bool,
@@ -68,7 +68,7 @@ pub(super) fn pod_bytes(pod: &Pod, status: &PodStatus) -> serde_json::Result<Vec
     encoded(&Parts { metadata: &pod.metadata, spec: pod.spec.as_ref(), status })
 }
 
-/// What clients may rely on of a pod that is gone: its name, namespace and UID.
+/// The parts of a pod that is gone on which clients may rely: its name, namespace and UID.
 ///
 /// # Errors
 /// As [`pod_bytes`].
@@ -86,7 +86,7 @@ fn encoded(pod: &Parts<'_>) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fields in the order of their names: readers take any order. What the table does not have is left out.
+/// Fields in the order of their names: readers take any order. Fields that the table does not have are left out.
 fn put_message(fields: &[Field], object: &Map<String, Value>, out: &mut Vec<u8>) {
     for field in fields {
         match (field.shape, object.get(field.name)) {
@@ -119,7 +119,7 @@ fn put_field(field: &Field, value: &Value, out: &mut Vec<u8>) {
         }
         (Kind::Quantity, Value::String(text)) => put_part(number, out, |part| put_text(1, text, part)),
         (Kind::Time, Value::String(text)) => {
-            // What is no time cannot be in a pod that was read.
+            // A pod that was read has no malformed time.
             let time: jiff::Timestamp = text.parse().unwrap_or_default();
             put_part(number, out, |part| {
                 put_integer(1, time.as_second(), part);

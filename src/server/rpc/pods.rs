@@ -77,7 +77,7 @@ fn here(mut views: Vec<PodView>) -> Vec<PodView> {
     views
 }
 
-/// What a watcher reads: all pods, that these were all, and then each change. Bytes are made when they can be sent.
+/// The stream of a watcher: all pods, that these were all, and then each change. Bytes are made when they can be sent.
 fn events(
     views: Vec<PodView>,
     changes: PodChanges,

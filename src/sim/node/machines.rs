@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::logic::resources::cpu_manager::{CpuInfo, MachineTopology, NumaNode};
 
 const GIBIBYTE: u64 = 1 << 30;
-/// What the kernel says of a node and itself, of another node of its socket, and of a node of another socket.
+/// Distances of a node to itself, to another node of its socket, and of a node of another socket.
 const DISTANCES: [u64; 3] = [10, 12, 32];
 
 /// A machine whose sockets, NUMA nodes, caches and cores are all alike.

@@ -19,9 +19,9 @@ use crate::logic::statistics::walks::WalkKey;
 use crate::platform::host::clock::Clock;
 use crate::platform::statistics::{AlarmError, FixedStatistics, LookOrder, SampleError, Statistics, WalkPlace, Walked};
 
-/// What a container uses of memory unless a scenario says otherwise; the fixed figures hold it already.
+/// A container's memory unless a scenario says otherwise; the fixed figures hold it already.
 const ORDINARY_BYTES: u64 = 1 << 20;
-/// What is left of a full disk.
+/// The rest of a full disk.
 const FULL_DISK_BYTES: u64 = 1 << 30;
 /// Memory that the node is to keep, in scenarios of eviction.
 pub const MEMORY_LEFT_MIN: u64 = 1 << 30;

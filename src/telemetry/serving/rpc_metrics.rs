@@ -14,7 +14,7 @@ pub enum PodResourcesCall {
     List,
     /// One pod.
     Get,
-    /// What may be given.
+    /// The amount that may be given.
     GetAllocatable,
 }
 

@@ -32,15 +32,15 @@ const RECLAIM_LIMIT: Duration = Duration::from_secs(60);
 /// How old the figures of pods with limits may be.
 const LIMITS_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// What a look needs.
+/// The means of a look.
 pub(super) struct LookOrder {
     pub(super) statistics: Arc<dyn Statistics>,
     pub(super) images: Arc<dyn ImageService>,
-    /// What counts as available memory.
+    /// The figure that counts as available memory.
     pub(super) memory: MemoryBasis,
-    /// What the runtime said of its disks before; `None` has it asked.
+    /// The runtime's earlier answer about its disks; `None` has it asked.
     pub(super) known_disks: Option<ImageFsInfo>,
-    /// Who knows the pods and what they use, where pods are held to limits of local storage.
+    /// The actors that know the pods and their use, where pods are held to limits of local storage.
     pub(super) limits_of: Option<(Address<PodManagerMsg>, Address<StatsCollectorMsg>)>,
     pub(super) cause: Cause,
 }
@@ -70,7 +70,7 @@ pub(super) async fn look(order: LookOrder) -> Result<Box<NodeLook>, String> {
     Ok(Box::new(NodeLook { observations, memory, devices: devices.unwrap_or_default(), disks, limited }))
 }
 
-/// What the runtime says of its disks; nothing when it does not answer in time.
+/// The runtime's answer about its disks; `None` when there is none in time.
 async fn image_disks(images: &dyn ImageService) -> Option<ImageFsInfo> {
     match tokio::time::timeout(RUNTIME_LIMIT, images.image_fs_info()).await {
         Ok(Ok(told)) => Some(told),
@@ -82,7 +82,7 @@ async fn image_disks(images: &dyn ImageService) -> Option<ImageFsInfo> {
     }
 }
 
-/// Pods with limits of local storage, and what they use. Who does not answer is asked again at the next look.
+/// Pods with limits of local storage, and their use. An actor that does not answer is asked again at the next look.
 async fn limited(pods: &Address<PodManagerMsg>, stats: &Address<StatsCollectorMsg>, cause: &Cause) -> Vec<Candidate> {
     let Ok(pods) = active(pods, true, cause).await else { return vec![] };
     if pods.is_empty() {
@@ -131,7 +131,7 @@ fn candidates(pods: Vec<Arc<Pod>>, mut usage: BTreeMap<String, PodStats>) -> Vec
     with_stats.collect()
 }
 
-/// Has the node give up what it can, then looks again. What cannot be removed is no reason not to remove the rest.
+/// Has the node give up what it can, then looks again. A failed removal does not end the others.
 pub(super) async fn reclaim(
     reclaims: &'static [Reclaim],
     containers: Address<ContainerGcMsg>,

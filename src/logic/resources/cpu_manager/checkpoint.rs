@@ -43,7 +43,7 @@ pub enum RestoreError {
     Shared {
         /// As the file has them.
         text: String,
-        /// What is wrong.
+        /// The fault.
         error: CpuSetError,
     },
     /// A container's CPUs are no list.
@@ -60,7 +60,7 @@ pub enum RestoreError {
         container: String,
         /// The pod's UID.
         pod: String,
-        /// What is wrong.
+        /// The fault.
         error: CpuSetError,
     },
     /// V1: the runtime has no such container.
@@ -76,7 +76,7 @@ pub enum RestoreError {
     quoted(path)
 )]
 pub struct Unrestorable {
-    /// What is wrong.
+    /// The fault.
     pub error: RestoreError,
     /// The file.
     pub path: String,
@@ -85,7 +85,7 @@ pub struct Unrestorable {
 /// A map that Go would know as nil when the file has `null`.
 type GoMap<T> = Option<BTreeMap<String, T>>;
 
-/// What all forms have, and the entries of one.
+/// The fields of all forms, and the entries of one.
 struct Checkpoint<E> {
     policy: String,
     shared: String,
@@ -137,7 +137,7 @@ fn json_map<'a, T: 'a>(entries: impl Iterator<Item = (&'a String, &'a T)>, value
     format!("{{{}}}", entries.join(","))
 }
 
-/// What a file says. `whole_pods` is the gate `PodLevelResourceManagers`; `known` is needed for V1 alone.
+/// The content of a file. `whole_pods` is the gate `PodLevelResourceManagers`; `known` is needed for V1 alone.
 ///
 /// # Errors
 /// Why the agent cannot go on from it: upstream ends then.

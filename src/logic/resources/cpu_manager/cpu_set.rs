@@ -33,7 +33,7 @@ impl CpuSet {
     /// Reads a list, as upstream's `cpuset.Parse`; the empty text is the empty set.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn parse(text: &str) -> Result<Self, CpuSetError> {
         let list = CpuList::read(text)?;
         let mut set = Self::default();

@@ -58,7 +58,7 @@ pub enum Isolation {
     Container,
 }
 
-/// What happened since the start: upstream's counters.
+/// Counts since the start: upstream's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCounts {
     /// `kubelet_cpu_manager_pinning_requests_total`.
@@ -87,7 +87,7 @@ pub struct CpuCounts {
     pub pod_shared: u64,
 }
 
-/// What metrics say of the CPU manager; none of it under the policy `none`.
+/// Figures of the CPU manager for metrics; all zero under the policy `none`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuFigures {
     /// Counters.
@@ -127,7 +127,7 @@ impl CpuManager {
         &self.policy
     }
 
-    /// Who has which CPUs.
+    /// The CPUs of each container.
     pub fn state(&self) -> &CpuState {
         &self.state
     }
@@ -327,7 +327,7 @@ impl CpuManager {
         }
     }
 
-    /// What metrics say.
+    /// The figures for metrics.
     pub fn figures(&self) -> CpuFigures {
         let CpuPolicy::Static(policy) = &self.policy else { return CpuFigures::default() };
         let number = |count: usize| u64::try_from(count).expect("invariant: as many CPUs as a machine has");

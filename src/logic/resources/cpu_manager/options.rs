@@ -54,7 +54,7 @@ pub struct OptionGates {
     pub beta: bool,
 }
 
-/// What is wrong with the options.
+/// A fault in the options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// No such option.
@@ -140,7 +140,7 @@ impl StaticOptions {
     /// Whether the options fit the machine and the topology manager's policy.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The option that does not fit.
     pub fn check(self, topology: &CpuTopology, single_numa_node: bool) -> Result<(), OptionError> {
         if !self.align_by_socket {
             return Ok(());

@@ -19,7 +19,7 @@ use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::pod_sums::is_sidecar;
 use crate::logic::resources::topology::hints::NumaMask;
 
-/// What the static policy is made of.
+/// Settings of the static policy.
 #[derive(Clone, Debug)]
 pub struct StaticSettings {
     /// Its options.
@@ -62,7 +62,7 @@ pub enum PolicyError {
     UnknownCpu(u32),
 }
 
-/// What a container or pod was given.
+/// The allocation of a container or pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// The CPUs, and as which parts of the machine.

@@ -53,12 +53,12 @@ pub enum RestoreError {
         quoted(.path)
     )]
     File {
-        /// What is wrong.
+        /// The fault.
         error: FileError,
         /// The file.
         path: String,
     },
-    /// What the file says does not fit.
+    /// The content of the file does not fit.
     #[error(transparent)]
     State(#[from] StateError),
 }

@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use super::state::{Block, NodeState, PodEntry, State};
 use crate::logic::formats::fnv::fnv1a;
 
-/// What is printed of the state.
+/// The printed form of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// Without what pods hold as a whole.

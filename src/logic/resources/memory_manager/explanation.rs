@@ -21,7 +21,7 @@ pub enum NodeObstacle {
     TooSmall {
         /// Of which kind.
         kind: String,
-        /// What containers may hold of it, in bytes.
+        /// The bytes of it that containers may hold.
         allocatable: u64,
     },
     /// It gives memory only together with others.
@@ -30,7 +30,7 @@ pub enum NodeObstacle {
     Occupied {
         /// Of which kind.
         kind: String,
-        /// What is left, in bytes.
+        /// The bytes that are left.
         free: u64,
     },
 }
@@ -38,9 +38,9 @@ pub enum NodeObstacle {
 /// Which nodes could give a container its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryExplanation {
-    /// What the container asks for, in bytes by kind.
+    /// The container's request, in bytes by kind.
     pub wanted: Amounts,
-    /// What it holds already, where it holds anything.
+    /// Its earlier allocation, where it has one.
     pub held: Option<NumaMask>,
     /// Each node by itself.
     pub nodes: BTreeMap<u8, NodeObstacle>,

@@ -15,7 +15,7 @@ use crate::logic::resources::pod_sums::is_sidecar;
 use crate::logic::resources::topology::admission::{AllocationFailure, Provider};
 use crate::logic::resources::topology::hints::{Hint, Hints, NumaMask};
 
-/// What the manager does; upstream's names. `BestEffort` exists on Windows alone.
+/// The manager's policy; upstream's names. `BestEffort` exists on Windows alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryPolicy {
     /// Nothing.
@@ -90,7 +90,7 @@ impl From<MemoryError> for AllocationFailure {
     }
 }
 
-/// What the manager adds to the counters, since they were last taken.
+/// Counts of the manager since they were last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryFigures {
     /// `memory_manager_pinning_requests_total`.
@@ -113,7 +113,7 @@ pub struct MemoryFigures {
     pub pod_shared: u64,
 }
 
-/// What init containers of the pod that was served last hold and later containers may take over.
+/// Memory of init containers, of the pod that was served last, which later containers may take over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reusable {
     uid: String,
@@ -148,12 +148,12 @@ impl MemoryManager {
         Self { policy, gates, unused, state, figures, reusable, marked: None }
     }
 
-    /// Who holds what, for the state file and for PodResources.
+    /// All allocations, for the state file and for PodResources.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What the counters grew by since the last call.
+    /// Growth of the counters since the last call.
     pub fn take_figures(&mut self) -> MemoryFigures {
         std::mem::take(&mut self.figures)
     }
@@ -165,7 +165,7 @@ impl MemoryManager {
         (!nodes.is_empty()).then_some(nodes)
     }
 
-    /// What containers may hold at most, by node and kind.
+    /// The most that containers may hold, by node and kind.
     pub fn allocatable(&self) -> Vec<Block> {
         let tables =
             self.state.machine.iter().flat_map(|(cell, node)| {
@@ -248,7 +248,7 @@ impl MemoryManager {
         is_of_pod.then(bytes).flatten().unwrap_or(0)
     }
 
-    /// What a regular init container holds can be reused; what another container holds was reused.
+    /// Memory of a regular init container can be reused; memory of another container was reused.
     fn note_reusable(&mut self, pod: &Pod, container: &Container, blocks: &[Block]) {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         if self.reusable.uid != uid {

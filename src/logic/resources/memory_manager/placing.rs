@@ -28,12 +28,12 @@ pub enum PlacingError {
     Violation,
 }
 
-/// What is looked at to find nodes.
+/// The facts by which nodes are found.
 pub(super) struct Placing<'a> {
     pub(super) machine: &'a MachineState,
     /// The wanted bytes by kind.
     pub(super) wanted: &'a Amounts,
-    /// What ended init containers of the pod hold on these nodes, and the container may take over.
+    /// Memory of the pod's ended init containers on these nodes, which the container may take over.
     pub(super) reusable: &'a dyn Fn(NumaMask, &str) -> u64,
 }
 

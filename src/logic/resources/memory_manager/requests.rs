@@ -43,8 +43,8 @@ impl Gates {
             || has_pod_level_resources(pod) && !(self.pod_level_managers && self.pod_level_resources)
     }
 
-    /// What one container is given for itself. In a pod that is managed as a whole, a container whose requests are
-    /// not its limits is given nothing: it shares.
+    /// The amount that one container is given for itself. In a pod that is managed as a whole, a container whose requests
+    /// are not its limits is given nothing: it shares.
     ///
     /// # Errors
     /// [`NoWholeBytes`].
@@ -55,7 +55,7 @@ impl Gates {
         amounts(&container_requests(container))
     }
 
-    /// What a pod is given as a whole: its own requests, else those of its containers at their largest moment.
+    /// The amount that a whole pod is given: its own requests, else those of its containers at their largest moment.
     ///
     /// # Errors
     /// [`NoWholeBytes`].

@@ -34,9 +34,9 @@ pub enum ReservationError {
     OtherSum {
         /// The kind of memory.
         kind: String,
-        /// What the NUMA nodes keep together.
+        /// The sum that the NUMA nodes keep.
         reserved: Quantity,
-        /// What the node keeps: `kubeReserved`, `systemReserved` and the hard eviction threshold.
+        /// The node's reservation: `kubeReserved`, `systemReserved` and the hard eviction threshold.
         expected: Quantity,
     },
     /// An amount is no whole number of bytes.
@@ -118,7 +118,7 @@ mod tests {
             .map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
-    /// What the node keeps, what NUMA nodes keep, and the errors.
+    /// The node's reservation, those of NUMA nodes, and the errors.
     type Case<'a> = (&'a str, &'a [(i32, &'a str)], &'a [&'a str]);
 
     /// RES-33.

@@ -1,4 +1,4 @@
-//! Who holds which memory, and what is left of it; the form that the state file has (RES-34).
+//! Allocations of memory, and the rest of it; the form that the state file has (RES-34).
 //!
 //! Pure. Upstream: `memorymanager/state`. Numbers of nodes stay as wide as Go's, because a file may come from another
 //! machine.
@@ -17,11 +17,11 @@ pub struct MemoryTable {
     pub total: u64,
     /// Kept for the system and the agents.
     pub system_reserved: u64,
-    /// What containers may hold.
+    /// The bytes that containers may hold.
     pub allocatable: u64,
-    /// What they hold.
+    /// The bytes that they hold.
     pub reserved: u64,
-    /// What they may still get.
+    /// The bytes that they may still get.
     pub free: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct Block {
     pub size: u64,
 }
 
-/// What a pod holds as a whole (`PodLevelResourceManagers`).
+/// The allocation of a pod as a whole (`PodLevelResourceManagers`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodEntry {
@@ -64,14 +64,14 @@ pub type MachineState = BTreeMap<i64, NodeState>;
 /// Blocks by UID of the pod and name of the container.
 pub type Assignments = BTreeMap<String, BTreeMap<String, Vec<Block>>>;
 
-/// Who holds which memory, and what is left.
+/// Allocations of memory, and the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// What is left.
+    /// The rest.
     pub machine: MachineState,
-    /// What containers hold.
+    /// Allocations of containers.
     pub assignments: Assignments,
-    /// What pods hold as a whole, by UID.
+    /// Allocations of pods as a whole, by UID.
     pub pods: BTreeMap<String, PodEntry>,
 }
 
@@ -98,7 +98,7 @@ impl Block {
 }
 
 impl State {
-    /// What a container holds; `None`: it was given nothing yet.
+    /// The allocation of a container; `None`: it was given nothing yet.
     pub fn blocks(&self, uid: &str, container: &str) -> Option<&[Block]> {
         self.assignments.get(uid)?.get(container).map(Vec::as_slice)
     }

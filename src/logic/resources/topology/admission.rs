@@ -18,7 +18,7 @@ pub trait Provider {
     fn hints(&self, pod: &Pod, container: &Container) -> Hints;
     /// Where the resources of all containers of a pod together could come from.
     fn pod_hints(&self, pod: &Pod) -> Hints;
-    /// Gives one container its resources, near to the nodes of `affinity`. What it holds already stays.
+    /// Gives one container its resources, near to the nodes of `affinity`. An earlier allocation stays.
     ///
     /// # Errors
     /// Why it cannot be given.
@@ -108,7 +108,7 @@ impl From<AllocationFailure> for Refusal {
     }
 }
 
-/// What one admission adds to the counters; its duration is the caller's to measure.
+/// Counts of one admission; its duration is the caller's to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// `topology_manager_admission_requests_total`.
@@ -121,14 +121,14 @@ pub struct Figures {
     pub alignment_failures: u64,
 }
 
-/// What an admission ended with.
+/// The outcome of an admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// Why the pod is refused; nothing was given then.
     pub result: Result<(), Refusal>,
     /// Which nodes were chosen for what, and why not others; the last one is the one that a refusal is about.
     pub explanations: Vec<Explanation>,
-    /// What it adds to the counters.
+    /// Its counts.
     pub figures: Figures,
 }
 

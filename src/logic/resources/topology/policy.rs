@@ -18,7 +18,7 @@ pub const PREFER_CLOSEST: &str = "prefer-closest-numa-nodes";
 /// The option for machines of more than [`NODES_MAX_DEFAULT`] nodes.
 pub const NODES_MAX: &str = "max-allowable-numa-nodes";
 
-/// What is done with the hints; upstream's names.
+/// The use of the hints; upstream's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
     /// No alignment: providers are not asked.
@@ -72,7 +72,7 @@ pub enum TopologyError {
     NoBool {
         /// The option.
         name: &'static str,
-        /// What is wrong with its value.
+        /// The fault in its value.
         error: NumberError,
     },
     /// The value is no whole number.
@@ -80,7 +80,7 @@ pub enum TopologyError {
     NoInteger {
         /// The option.
         name: &'static str,
-        /// What is wrong with its value.
+        /// The fault in its value.
         error: NumberError,
     },
     /// Fewer nodes than are always accepted.
@@ -158,7 +158,7 @@ pub struct Policy {
     fit: Fit,
 }
 
-/// What a policy made of the hints.
+/// The result of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Where the resources are to come from.

@@ -77,7 +77,7 @@ async fn a_request_may_name_any_authority() {
         connection.write_all(&sent).await.expect("sent");
         assert_eq!(answered(&mut connection, 1).await, [HEADERS, DATA, HEADERS], "{authority:x?}");
         if authority[0] & 0x40 != 0 && authority[0] < 0x80 {
-            // What the first request put into the table, by its index.
+            // The entry that the first request put into the table, by its index.
             connection.write_all(&call(3, &[0xbe])).await.expect("sent");
             assert_eq!(answered(&mut connection, 3).await, [HEADERS, DATA, HEADERS], "{authority:x?} again");
         }

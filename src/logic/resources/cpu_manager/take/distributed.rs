@@ -47,7 +47,7 @@ struct Request {
 struct Sharing {
     /// How unequal the free CPUs of all nodes are afterwards, in thousandths.
     imbalance: u64,
-    /// What is taken, one after the other: a place in the order of the nodes, and CPUs.
+    /// The takes, one after the other: a place in the order of the nodes, and CPUs.
     shares: Vec<(usize, usize)>,
 }
 

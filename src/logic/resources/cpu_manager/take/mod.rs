@@ -37,7 +37,7 @@ pub enum Level {
     PartOfUncore(u32),
     /// All threads of a core.
     Core(u32),
-    /// What no whole part was free for.
+    /// The rest, for which no whole part was free.
     Single,
 }
 

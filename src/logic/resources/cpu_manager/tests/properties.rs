@@ -1,4 +1,4 @@
-//! What holds on every machine, for every order of pods.
+//! Properties that hold on every machine, for every order of pods.
 
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ proptest! {
             let machine = policy.topology().all();
             let kept = if options.strict_reservation { machine.difference(policy.reserved()) } else { machine.clone() };
             prop_assert_eq!(&all, &kept);
-            // What is written is read, and the next agent goes on from it.
+            // The next agent reads the written state, and goes on from it.
             let text = manager.checkpoint();
             let read = checkpoint::parse(&text, "static", false, &checkpoint::KnownContainers::new());
             prop_assert_eq!(read.as_ref(), Ok(state));

@@ -9,7 +9,7 @@ fn error_of(gates: Gates, file: &str) -> String {
     result.map_or_else(|error| error.to_string(), |()| String::new())
 }
 
-/// What upstream prints around an error of the file.
+/// Upstream's words around an error of the file.
 fn of_file(error: &str) -> String {
     format!(
         "could not restore state from checkpoint: {error}, please drain this node and delete the memory manager \

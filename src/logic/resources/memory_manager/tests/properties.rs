@@ -1,4 +1,4 @@
-//! What holds of the memory manager after any pods came and went (RES-32, RES-67).
+//! Properties of the memory manager after any pods came and went (RES-32, RES-67).
 
 use proptest::prelude::*;
 

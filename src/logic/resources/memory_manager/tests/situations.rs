@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is left of plain memory on each node, in MiB.
+/// The rest of plain memory on each node, in MiB.
 fn free(manager: &MemoryManager) -> Vec<u64> {
     manager.state().machine.values().map(|node| node.memory_map["memory"].free >> 20).collect()
 }

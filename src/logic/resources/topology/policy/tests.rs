@@ -20,7 +20,7 @@ fn resource(name: &str, hints: Option<Vec<Hint>>) -> Hints {
     Hints::from([(name.to_owned(), hints)])
 }
 
-/// What upstream's code answered.
+/// The answers of upstream's code.
 #[derive(Deserialize)]
 struct Answered {
     policy: String,
