@@ -1,6 +1,6 @@
 //! Files of variables that `fileKeyRef` names (KEP-3721; upstream's `pkg/kubelet/util/env`).
 //!
-//! Pure. A strict part of the shell's syntax: `NAME='value'`, one after the other. What is between the quotes is taken as
+//! Pure. A strict part of the shell's syntax: `NAME='value'`, one after the other. Text between the quotes is taken as
 //! it is and may span lines; nothing is expanded. Values may be secret: no error holds one.
 
 /// The largest file that is read, in bytes. Upstream reads any.
@@ -16,7 +16,7 @@ pub enum EnvFileError {
     Line {
         /// Where.
         line: usize,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: &'static str,
     },
     /// A quote that no other one ends.
@@ -119,7 +119,7 @@ mod tests {
         }
         let error = value_of("Z='1'\nA='x\ny\n", "A").expect_err("unclosed");
         assert_eq!(error.to_string(), "invalid environment variable format starting at line 2: unclosed single quote");
-        // What comes after the variable is not looked at.
+        // Text after the variable is not looked at.
         assert_eq!(value_of("A='x'\nbroken", "A"), Ok("x".to_owned()));
         let long = format!("#{}\nA='x'", "x".repeat(LINE_BYTES_MAX));
         assert_eq!(value_of(&long, "A"), Err(EnvFileError::TooLong { line: 1 }));

@@ -29,7 +29,7 @@ pub enum FieldPathError {
     Key {
         /// The whole path.
         path: String,
-        /// What is wrong with the key.
+        /// The faults in the key.
         problems: Vec<String>,
     },
     /// The node's addresses are not known; why.
@@ -50,7 +50,7 @@ pub struct Addresses {
 
 impl Addresses {
     /// The pod's addresses as the API shows them: at most one of each family, the node's family first, written in the
-    /// usual form. What is no address is left out.
+    /// usual form. Texts that are no address are left out.
     pub fn sorted_pod_ips(&self) -> Vec<String> {
         let ips = self.pod_ips.iter().filter_map(|ip| ip.parse::<IpAddr>().ok()).map(|ip| ip.to_canonical());
         let first = |ipv6: bool| ips.clone().find(|ip| ip.is_ipv6() == ipv6);

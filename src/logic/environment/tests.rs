@@ -146,7 +146,7 @@ fn what_is_missing_is_told_in_upstreams_words() {
             "couldn't find key k in ConfigMap ns/cm",
         ),
         (value_from(json!({ "secretKeyRef": { "name": "s", "key": "k" } })), "couldn't find key k in Secret ns/s"),
-        // What nobody knows may not be taken for missing, even where it may be missing.
+        // A field that nobody knows may not be taken for missing, even where it may be missing.
         (
             value_from(json!({ "configMapKeyRef": { "name": "hidden", "key": "k", "optional": true } })),
             "configmaps \"hidden\" is forbidden",

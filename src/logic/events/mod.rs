@@ -42,7 +42,7 @@ pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// Something worth telling about a pod, or about the node: a Kubernetes Event, before it is one.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PodEvent {
-    /// Whose; of the node, its name.
+    /// Its UID; of the node, its name.
     pub uid: PodUid,
     /// The pod's name and namespace.
     #[serde(skip)]
@@ -91,7 +91,7 @@ impl PodEvent {
 /// An Event as the API server is to have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What, about whom; the message may stand for similar ones.
+    /// The Event and its pod; the message may stand for similar ones.
     pub event: PodEvent,
     /// The Event object's name: the same for all that is counted in it.
     pub name: String,
@@ -103,7 +103,7 @@ pub struct Report {
     pub last: Moment,
 }
 
-/// Whom an Event is about. The UID alone tells pods apart; with the name, nobody can take another's place.
+/// The object of an Event. The UID alone tells pods apart; with the name, nobody can take another's place.
 type Subject = (PodUid, FullName);
 
 /// Events that differ in their message alone.
@@ -124,7 +124,7 @@ struct Similar {
     last: Duration,
 }
 
-/// What was last said of equal Events.
+/// The last report of equal Events.
 #[derive(Debug)]
 struct Said {
     name: String,
@@ -234,8 +234,8 @@ impl PodEvent {
     }
 }
 
-/// A hash of texts (FNV-1a, 128 bits), each with its length so that no two lists run together. Whoever makes two texts
-/// meet has merged two Events of one object: object, type and reason are compared as they are.
+/// A hash of texts (FNV-1a, 128 bits), each with its length so that no two lists run together. Texts with equal hashes
+/// can merge two Events of one object alone: object, type and reason are compared as they are.
 fn digest(texts: &[&str]) -> u128 {
     let lengths = texts.iter().map(|text| text.len().to_le_bytes());
     let bytes = texts.iter().zip(lengths).flat_map(|(text, length)| length.into_iter().chain(text.bytes()));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Report;
 
-/// Who reports, as upstream names itself in Events.
+/// The component that reports, as upstream names itself in Events.
 const COMPONENT: &str = "kubelet";
 /// Where Events are of objects that are in no namespace.
 const NO_NAMESPACE: &str = "default";
@@ -51,7 +51,7 @@ impl Report {
         }
     }
 
-    /// What changes in the Event object when it is seen once more; a strategic merge patch.
+    /// The changes in the Event object when it is seen once more; a strategic merge patch.
     pub fn patch(&self) -> Value {
         let mut patch = json!({ "count": self.count, "lastTimestamp": Time(self.last.to_timestamp()) });
         if !self.event.message.is_empty() {

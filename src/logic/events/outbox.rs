@@ -14,11 +14,11 @@ pub const TRIES_MAX: u32 = 12;
 /// all come back at once.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
-/// How long the first report waits when nothing is on its way. What it tells of is still going on: the pod's start or end,
+/// How long the first report waits when nothing is on its way. Its subject is still going on: the pod's start or end,
 /// and the status that others wait for, go first.
 pub const PAUSE: Duration = Duration::from_millis(250);
 
-/// What is to be done, in order.
+/// The orders, in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Make the Event object.
@@ -29,7 +29,7 @@ pub enum Action {
     Wait(Duration),
     /// Nobody will hear of it: too many wait (`tries` is 0), or it was tried so often.
     Lost {
-        /// What is lost.
+        /// The report that is lost.
         report: Box<Report>,
         /// How often it was tried.
         tries: u32,

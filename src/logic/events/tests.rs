@@ -1,4 +1,4 @@
-//! What reaches the API server of what happens: cases and properties.
+//! Events that reach the API server: cases and properties.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -231,7 +231,7 @@ fn creates(number: usize) -> Action {
     Action::Create(Box::new(report(number)))
 }
 
-/// What goes first, after its pause.
+/// The orders for the first report, after its pause.
 fn first(outbox: &mut Outbox, report: Report) -> Vec<Action> {
     assert_eq!(outbox.add(report), [Action::Wait(PAUSE)]);
     outbox.wait_over()
@@ -385,7 +385,7 @@ proptest! {
             }
             prop_assert!(calls + waits <= 1);
         }
-        // Whatever is left goes out when the server answers.
+        // All the rest goes out when the server answers.
         while calls + waits == 1 {
             let actions = if waits == 1 { outbox.wait_over() } else { outbox.ended(Outcome::Stored, 0.5) };
             (calls, waits) = (0, 0);

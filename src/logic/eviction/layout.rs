@@ -28,7 +28,7 @@ pub struct Devices {
     pub containers: Option<u64>,
 }
 
-/// What of a pod's files counts for a signal.
+/// The part of a pod's files that counts for a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Measured {
     /// Writable layers.
@@ -39,7 +39,7 @@ pub struct Measured {
     pub volumes: bool,
 }
 
-/// What the node itself can give up before a pod has to go.
+/// Resources that the node itself can free before a pod has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reclaim {
     /// Containers that have ended.
@@ -85,7 +85,7 @@ impl DiskLayout {
         }
     }
 
-    /// What counts of a pod's files for a disk signal.
+    /// The part of a pod's files that counts for a disk signal.
     pub fn measured(self, signal: Signal) -> Measured {
         let (rootfs, logs, volumes) = match (self, place(signal)) {
             (Self::Single, _) => (true, true, true),
@@ -97,7 +97,7 @@ impl DiskLayout {
         Measured { rootfs, logs, volumes }
     }
 
-    /// What the node gives up, in order, before a pod has to go. Memory and processes have nothing of the kind.
+    /// The reclaims of the node, in order, before a pod has to go. Memory and processes have none.
     pub fn reclaims(self, signal: Signal) -> &'static [Reclaim] {
         if !matches!(signal.resource(), Resource::EphemeralStorage | Resource::Inodes) {
             return &[];
@@ -132,7 +132,7 @@ fn is_containerfs(signal: Signal) -> bool {
     matches!(signal, Signal::ContainerFsAvailable | Signal::ContainerFsInodesFree)
 }
 
-/// What is said at the start of a threshold that [`DiskLayout::thresholds`] replaces; upstream's text.
+/// Upstream's warning at the start about a threshold that [`DiskLayout::thresholds`] replaces.
 pub fn ignored(configured: &[Threshold]) -> Vec<String> {
     let replaced = configured.iter().filter(|one| is_containerfs(one.signal));
     let kind = |grace: Duration| if grace.is_zero() { "hard" } else { "soft" };

@@ -1,4 +1,4 @@
-//! What an eviction under pressure says of its reason (EVI-23, EVI-25). The texts are upstream's, with their blanks.
+//! The message of an eviction under pressure (EVI-23, EVI-25). The texts are upstream's, with their blanks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -53,7 +53,7 @@ pub fn message(
     (text, annotations)
 }
 
-/// What a pod with a request of its own uses, and that request; only memory is said of pods.
+/// The use of a pod with a request of its own, and that request; only memory is said of pods.
 fn of_pod(resource: Resource, pod: &Pod, stats: &PodStats) -> Option<(Quantity, Quantity)> {
     if resource != Resource::Memory || !has_pod_level_resources(pod) {
         return None;

@@ -49,7 +49,7 @@ pub fn soft_grace(pod: &Pod, grace_max: Duration) -> Duration {
     own.map_or(grace_max, |seconds| grace_max.min(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))))
 }
 
-/// What the configuration says about eviction. Units are in the types.
+/// The configuration of eviction. Units are in the types.
 #[derive(Clone, Debug, Default)]
 pub struct EvictionSettings {
     /// The node's name, for its Events.

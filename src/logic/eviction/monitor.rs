@@ -23,12 +23,12 @@ pub struct Monitor {
     observed: BTreeMap<Condition, Duration>,
 }
 
-/// What follows from a look.
+/// The result of a look.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Findings {
     /// The conditions of the Node.
     pub pressure: Pressure,
-    /// What is to be relieved first, with what was observed; `None` when nothing has been short for long enough.
+    /// The shortage to relieve first, with its observation; `None` when nothing has been short for long enough.
     pub shortage: Option<Shortage>,
     /// When a soft threshold that is met will have been met for its whole grace period, from now.
     pub due_in: Option<Duration>,
@@ -44,7 +44,7 @@ pub struct Shortage {
 }
 
 impl Shortage {
-    /// What runs short.
+    /// The resource that runs short.
     pub fn resource(&self) -> Resource {
         self.threshold.signal.resource()
     }

@@ -16,18 +16,18 @@ use crate::logic::statistics::summary::PodStats;
 pub struct Candidate {
     /// The pod, with the resources that it was given.
     pub pod: Arc<Pod>,
-    /// What it uses; `None` where nobody knows, which puts it before others.
+    /// Its use; `None` where nobody knows, which puts it before others.
     pub stats: Option<PodStats>,
 }
 
 /// A candidate's place, and the figures that put it there.
 #[derive(Clone, Debug)]
 pub struct Ranked {
-    /// Whose.
+    /// The pod that it ranks.
     pub candidate: Candidate,
-    /// What it uses of what runs short: bytes, files or processes.
+    /// Its use of the resource that runs short: bytes, files or processes.
     pub usage: u64,
-    /// What it asked for of it; 0 where nothing can be asked for.
+    /// Its request of that resource; 0 where nothing can be requested.
     pub request: u64,
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// Who stays within its request never goes before who does not, as long as both are known.
+        /// A pod within its request never goes before a pod above its own, as long as both are known.
         #[test]
         fn who_keeps_to_its_request_goes_last(figures in prop::collection::vec((0_i32..3, 0_u64..50, 0_u64..50), 1..12)) {
             let candidates = figures.iter().enumerate().map(|(at, (priority, request, usage))| {

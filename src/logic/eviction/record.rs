@@ -22,7 +22,7 @@ const CANDIDATES_MAX: usize = 20;
 /// Why a pod was evicted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvictionRecord {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// The pod's namespace.
     pub namespace: String,

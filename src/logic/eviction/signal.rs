@@ -42,7 +42,7 @@ pub enum Signal {
     PidAvailable,
 }
 
-/// What runs short, as messages and annotations name it.
+/// The resource that runs short, as messages and annotations name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
 pub enum Resource {
     /// Memory.
@@ -72,7 +72,7 @@ pub enum Condition {
 }
 
 impl Signal {
-    /// What runs short.
+    /// The resource that runs short.
     pub fn resource(self) -> Resource {
         match self {
             Self::MemoryAvailable | Self::AllocatableMemoryAvailable => Resource::Memory,
@@ -112,7 +112,7 @@ impl Resource {
 /// How much there is of a signal's resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// What is left.
+    /// The amount that is left.
     pub available: u64,
     /// All there can be.
     pub capacity: u64,
@@ -120,7 +120,7 @@ pub struct Observation {
     pub at: Moment,
 }
 
-/// What was observed of each signal. A signal that cannot be observed is absent, and no threshold of it is met.
+/// The observation of each signal. A signal that cannot be observed is absent, and no threshold of it is met.
 pub type Observations = BTreeMap<Signal, Observation>;
 
 /// The signals that a look shows, from the sources that upstream takes them from.

@@ -1,4 +1,4 @@
-//! What of a signal must be left (EVI-01, EVI-31).
+//! The amount of a signal that must be left (EVI-01, EVI-31).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::signal::{Observation, Signal};
 use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::portion::Portion;
 
-/// What of a signal there must be.
+/// The amount of a signal that there must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     /// Of what.

@@ -1,4 +1,4 @@
-//! What a pod uses of what runs short, from its statistics. What is not known counts as nothing.
+//! A pod's use of the resource that runs short, from its statistics. An unknown figure counts as nothing.
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
 

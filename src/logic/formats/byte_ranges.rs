@@ -13,7 +13,7 @@ pub struct Part {
     pub to: u64,
 }
 
-/// What a header asks for.
+/// The request of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// All of the file.
@@ -41,7 +41,7 @@ pub fn parse(header: &str, length: u64) -> Asked {
     match parts.len() {
         0 if beyond && length > 0 => Asked::Nowhere,
         0 => Asked::Whole,
-        // Who asks for the same again and again wants too much, or does not know what it wants.
+        // A client that asks for the same bytes again and again wants too much, or does not know its own wish.
         count if count > PARTS_MAX || sum > length => Asked::Whole,
         _ => Asked::Parts(parts),
     }
@@ -82,9 +82,9 @@ impl Part {
 /// An answer with several parts: what stands before each of them, and at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multipart {
-    /// What stands before each part, and the part.
+    /// The bytes before each part, and the part.
     pub parts: Vec<(String, Part)>,
-    /// What stands at the end.
+    /// The bytes at the end.
     pub end: String,
 }
 

@@ -7,7 +7,7 @@ const LABEL_MAX: usize = 63;
 /// Longest DNS subdomain, in bytes (RFC 1123).
 pub const SUBDOMAIN_MAX: usize = 253;
 
-/// What is wrong with `value` as a DNS label (upstream's `IsDNS1123Label`); empty when nothing is.
+/// The faults of `value` as a DNS label (upstream's `IsDNS1123Label`); empty when there are none.
 pub fn label_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > LABEL_MAX {
@@ -27,7 +27,7 @@ pub fn label_problems(value: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with `value` as a DNS subdomain (upstream's `IsDNS1123Subdomain`); empty when nothing is.
+/// The faults of `value` as a DNS subdomain (upstream's `IsDNS1123Subdomain`); empty when there are none.
 pub fn subdomain_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
@@ -43,7 +43,7 @@ pub fn subdomain_problems(value: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with `value` as the key of a label (upstream's `IsQualifiedName`); empty when nothing is.
+/// The faults of `value` as the key of a label (upstream's `IsQualifiedName`); empty when there are none.
 pub fn qualified_name_problems(value: &str) -> Vec<String> {
     const KEY: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \

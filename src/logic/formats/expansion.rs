@@ -7,7 +7,7 @@
 /// bound, forty variables that each name the one before twice are a terabyte.
 pub const EXPANDED_MAX: usize = 6 << 20;
 
-/// What is longer, once expanded, than any program can be given.
+/// A text that is longer, once expanded, than any program can be given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("longer than {EXPANDED_MAX} bytes with its variables expanded")]
 pub struct TooLong;
@@ -18,7 +18,7 @@ pub struct TooLong;
 /// else, or at the end, stays, and so does an unterminated `$(`.
 ///
 /// # Errors
-/// What has a variable in it may not be longer than `limit` bytes with it.
+/// A text with a variable in it may not be longer than `limit` bytes once expanded.
 pub fn expand<'a>(input: &[u8], limit: usize, lookup: impl Fn(&[u8]) -> Option<&'a [u8]>) -> Result<Vec<u8>, TooLong> {
     let mut out = Vec::with_capacity(input.len());
     let mut rest = input;

@@ -6,7 +6,7 @@
 /// Longest part that wildcards can match, in bytes; DNS has no longer ones.
 const PART_MAX: usize = 63;
 
-/// What stands for letters of a part.
+/// A pattern's piece that matches letters of a part.
 enum Piece {
     /// `*`: any number of any.
     Star,

@@ -1,7 +1,7 @@
 //! A request's query, read as upstream's language does: pairs that cannot be decoded, and pairs with a raw `;`, are
 //! dropped; the rest counts.
 
-/// The pairs of a query, decoded, in order. What is no UTF-8 is replaced.
+/// The pairs of a query, decoded, in order. Bytes that are no UTF-8 are replaced.
 pub fn pairs(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
     let split = |pair: &str| {

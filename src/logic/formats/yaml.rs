@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-/// What to do with a key that a mapping has already.
+/// The treatment of a key that a mapping has already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Duplicates {
     /// Refuse the document: upstream's strict decoding.
@@ -20,7 +20,7 @@ pub enum Duplicates {
 pub struct YamlError {
     /// The line it was found at, from one; `None` when it has no place.
     pub line: Option<usize>,
-    /// What is wrong, in lower case, without the text itself: a manifest may carry secrets.
+    /// The fault, in lower case, without the text itself: a manifest may carry secrets.
     pub message: String,
 }
 

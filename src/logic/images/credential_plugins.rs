@@ -54,7 +54,7 @@ impl Provider {
         self.match_images.iter().any(|pattern| matches(pattern, repository))
     }
 
-    /// What it is told, as JSON.
+    /// The program's request, as JSON.
     pub fn request(&self, repository: &str, token: Option<&AccountToken>) -> String {
         let mut request =
             json!({ "kind": "CredentialProviderRequest", "apiVersion": self.api_version, "image": repository });
@@ -91,7 +91,7 @@ impl Provider {
 /// Reads one file of a `CredentialProviderConfig`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault in the file.
 pub fn parse_config(text: &str) -> Result<Vec<Provider>, String> {
     let document = to_json(text, Duplicates::Refuse).map_err(|error| error.to_string())?;
     let of = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -194,7 +194,7 @@ enum KeyType {
     Global,
 }
 
-/// What a program answered. Its `Debug` says no secret.
+/// The answer of a program. Its `Debug` says no secret.
 #[derive(Clone, Debug)]
 pub struct Answer {
     key: KeyType,
@@ -269,7 +269,7 @@ pub struct AnswerCache {
 }
 
 impl AnswerCache {
-    /// What a program answered before about this repository, or about more.
+    /// The earlier answer of a program about this repository, or about more.
     /// `account` is the key of an account, empty without one.
     pub fn find(&self, provider: &Provider, account: &str, repository: &str, now: Duration) -> Option<&Answer> {
         let keys = [KeyType::Image, KeyType::Registry, KeyType::Global];

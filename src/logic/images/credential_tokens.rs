@@ -22,7 +22,7 @@ const CACHE_TYPES: [&str; 2] = ["ServiceAccount", "Token"];
 /// `tokenAttributes` of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TokenAttributes {
-    /// Who is to accept the tokens.
+    /// The audience of the tokens.
     pub audience: String,
     /// Whether the program is asked for pods with a service account alone.
     pub required: Option<bool>,
@@ -38,7 +38,7 @@ impl TokenAttributes {
     /// Reads `tokenAttributes`.
     ///
     /// # Errors
-    /// What is not of its form.
+    /// The part that is not of its form.
     pub fn parse(value: &Value) -> Result<Self, String> {
         let fields = [
             "serviceAccountTokenAudience",
@@ -122,8 +122,8 @@ impl TokenAttributes {
         self.cache_type == "Token"
     }
 
-    /// What the program is to be told of the service account; `None` where an annotation is missing that it requires: then
-    /// it is not asked at all.
+    /// The facts of the service account for the program; `None` where an annotation is missing that it requires: then the
+    /// program is not asked at all.
     pub fn account(&self, account: &ServiceAccount) -> Option<Account> {
         let all = account.metadata.annotations.clone().unwrap_or_default();
         let mut annotations = BTreeMap::new();
@@ -153,7 +153,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// What an answer about this account is kept under; with the hash of the token where it counts for that alone. No two
+    /// The key of an answer about this account; with the hash of the token where it counts for that alone. No two
     /// accounts have the same.
     pub fn cache_key(&self, token_hash: Option<&str>) -> String {
         let fixed = [&self.namespace, &self.name, &self.uid].map(String::as_str);
@@ -182,7 +182,7 @@ impl fmt::Debug for KnownToken {
 /// A token with whom it is for. Its `Debug` says no secret.
 #[derive(Clone)]
 pub struct AccountToken {
-    /// Whose.
+    /// The account of the token.
     pub account: Account,
     /// The token.
     pub token: Arc<str>,

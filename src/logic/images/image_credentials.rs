@@ -200,7 +200,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(ENGINE.decode(letters).ok()?).ok()
 }
 
-/// What credentials of this place are for: without scheme, without the registry protocol's version, host and path alone.
+/// The place that credentials are for: without scheme, without the registry protocol's version, host and path alone.
 fn index_of(registry: &str) -> String {
     let rest = ["https://", "http://"].into_iter().find_map(|scheme| registry.strip_prefix(scheme)).unwrap_or(registry);
     let rest = rest.split(['?', '#']).next().unwrap_or_default();

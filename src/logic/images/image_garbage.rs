@@ -17,7 +17,7 @@ const RECENT: Duration = Duration::from_secs(3600);
 /// An image that was handed to a pod this recently counts as used: its container may still be on its way.
 const HANDED_OUT: Duration = Duration::from_secs(120);
 
-/// What the configuration says.
+/// The settings of image collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageGcPolicy {
     /// `imageGCHighThresholdPercent`: images go from this use of the disk on.
@@ -67,7 +67,7 @@ impl ListedImage {
         self.id == reference || self.names.iter().any(|name| name == reference)
     }
 
-    /// What people call it.
+    /// Its name for people.
     pub fn display_name(&self) -> &str {
         self.names.first().map_or(self.id.as_str(), String::as_str)
     }
@@ -78,7 +78,7 @@ impl ListedImage {
 pub struct DiskUse {
     /// All there is.
     pub capacity: u64,
-    /// What is left.
+    /// The amount that is left.
     pub available: u64,
 }
 
@@ -90,7 +90,7 @@ impl DiskUse {
         100 - u64::try_from(free).unwrap_or(100)
     }
 
-    /// What must be freed for no more than `percent` to be in use.
+    /// The bytes that must be freed for no more than `percent` to be in use.
     fn surplus_over(self, percent: u64) -> u64 {
         let wanted = u128::from(self.capacity) * u128::from(100 - percent.min(100)) / 100;
         u64::try_from(wanted).unwrap_or(u64::MAX).saturating_sub(self.available.min(self.capacity))
@@ -116,7 +116,7 @@ struct Record {
     in_use: bool,
 }
 
-/// What a pass is to do.
+/// The orders of a pass.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Pass {
     /// Images to remove, in this order, until `wanted` bytes are freed.
@@ -125,7 +125,7 @@ pub struct Pass {
     pub wanted: Option<u64>,
 }
 
-/// What holds the disk, in bytes.
+/// The bytes on the disk, by their holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Holders {
     /// Images that containers use.
@@ -249,7 +249,7 @@ impl ImageGarbage {
         wait.clamp(PASS_PERIOD_MIN, PASS_PERIOD)
     }
 
-    /// Who holds the disk.
+    /// The holders of the disk.
     pub fn holders(&self, disk: DiskUse, pass: &Pass) -> Holders {
         let mut holders = Holders::default();
         for record in self.records.values() {

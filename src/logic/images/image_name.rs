@@ -1,13 +1,13 @@
 //! Names of images: what is valid, and the tag that a name without one gets.
 //!
-//! The grammar is that of distribution references, with the short names of Docker Hub. What a name is completed to is
+//! The grammar is that of distribution references, with the short names of Docker Hub. The completed form of a name is
 //! only for comparing; the runtime gets the pod's own text, at most with `:latest` appended, so that it decides itself
 //! what a short name means.
 
 use crate::logic::formats::go_text::quoted;
 
 const HUB: &str = "docker.io";
-/// What Docker Hub was once called.
+/// The former name of Docker Hub.
 const HUB_LEGACY: &str = "index.docker.io";
 /// Prefix of Docker Hub's own images.
 const HUB_OFFICIAL: &str = "library/";
@@ -34,11 +34,11 @@ pub struct ImageName {
 pub struct ImageNameError {
     /// The name.
     pub name: String,
-    /// What is wrong with it.
+    /// The fault in it.
     pub problem: Problem,
 }
 
-/// What is wrong with an image's name.
+/// A fault in an image's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// It might be an image's ID.
@@ -141,7 +141,7 @@ fn split_reference(full: &str) -> Option<ImageName> {
     valid.then(|| ImageName { repository: repository.to_owned(), tag: owned(tag), digest: owned(digest) })
 }
 
-/// A repository's path. What looked like a registry and is none, such as `a.b_c/d`, still counts as a path.
+/// A repository's path. A part that looked like a registry and is none, such as `a.b_c/d`, still counts as a path.
 fn path_of(repository: &str) -> &str {
     match repository.split_once('/') {
         Some((registry, path)) if is_registry(registry) => path,

@@ -28,7 +28,7 @@ impl PullPolicy {
 /// An image that is there to be used.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ImageInUse {
-    /// What the runtime is to be given for a container.
+    /// The reference that the runtime is given for a container.
     pub reference: String,
     /// UID of the image's user, where it is a number.
     pub user_uid: Option<i64>,
@@ -62,7 +62,7 @@ impl ImageFailure {
     }
 }
 
-/// What to do about an image, once it was looked up.
+/// The decision about an image, once it was looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageDecision {
     /// It is there.

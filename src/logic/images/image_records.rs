@@ -12,7 +12,7 @@ use crate::logic::model::time::Moment;
 
 /// The version that records are written in.
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
-/// What records of either version begin with.
+/// The beginning of records of either version.
 const API_GROUP: &str = "kubelet.config.k8s.io/";
 /// Secrets of one image beyond which a mere match adds none.
 const SECRETS_MAX: usize = 100;
@@ -111,14 +111,14 @@ pub struct RecordedAccount {
     pub name: String,
 }
 
-/// Who may use an image under one of its names.
+/// The pods that may use an image under one of its names.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RecordedAccess {
-    /// Whoever has one of these Secrets.
+    /// Pods that have one of these Secrets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kubernetes_secrets: Vec<RecordedSecret>,
-    /// Whoever runs as one of these.
+    /// Pods that run as one of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kubernetes_service_accounts: Vec<RecordedAccount>,
     /// Any pod of the node.
@@ -127,12 +127,12 @@ pub struct RecordedAccess {
 }
 
 impl RecordedAccess {
-    /// What a pull with a credential that was given for this service account allows.
+    /// The access that a pull with a credential for this service account allows.
     pub fn of_account(account: RecordedAccount) -> Self {
         Self { kubernetes_service_accounts: vec![account], ..Self::default() }
     }
 
-    /// What a pull with this credential allows; without one, or with one of the node's, all pods.
+    /// The access that a pull with this credential allows; without one, or with one of the node's, all pods.
     pub fn of(secret: Option<RecordedSecret>) -> Self {
         Self {
             node_pods_accessible: secret.is_none(),
@@ -265,7 +265,7 @@ fn add_secret(known: &mut Vec<RecordedSecret>, secret: &RecordedSecret) {
     known.sort_by(|left, right| left.place().cmp(&right.place()));
 }
 
-/// What is known of an image's pulls.
+/// The record of an image's pulls.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Evidence {
     /// Its record, if there is one that can be read.
@@ -284,7 +284,7 @@ impl Evidence {
         self.recorded(image).is_some_and(|access| !access.kubernetes_service_accounts.is_empty())
     }
 
-    /// Who may use it under this name.
+    /// The pods that may use it under this name.
     fn recorded(&self, image: &str) -> Option<&RecordedAccess> {
         self.record.as_ref()?.credential_mapping.get(&without_tag(image))
     }

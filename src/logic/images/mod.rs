@@ -20,7 +20,7 @@ use image_garbage::ImageGcPolicy;
 use image_records::VerificationPolicy;
 use pull_queue::PullLimits;
 
-/// What the configuration says about images.
+/// The configuration of images.
 #[derive(Clone, Debug)]
 pub struct ImageSettings {
     /// How pulls are limited: `serializeImagePulls`, `maxParallelImagePulls`, `registryPullQPS`, `registryBurst`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::logic::model::backoff::go_duration;
 
-/// What an image waits for, and for how long it has.
+/// An image's wait, and its length so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullStep {
     /// As the spec says it.

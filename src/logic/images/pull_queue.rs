@@ -30,7 +30,7 @@ pub enum Verdict {
     BackingOff(Wait, Option<(String, String)>),
 }
 
-/// Whose turn it is.
+/// The next turn in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// This pull begins.
@@ -91,9 +91,9 @@ impl PullQueue {
         Verdict::Queued
     }
 
-    /// Whose turn it is, if it is anybody's: the first in the queue begins, once there is a place and the rate allows it.
+    /// The next image, if there is one: the first in the queue begins, once there is a place and the rate allows it.
     ///
-    /// What the rate does not cover is refused, but for a pod that has another pull under way: upstream asks for a pod's
+    /// A pull beyond the rate is refused, but for a pod that has another pull under way: upstream asks for a pod's
     /// images one after the other and would not have come to this one yet.
     pub fn take_next(&mut self, uptime: Duration) -> Option<Turn> {
         if self.queue.is_empty() || self.limits.parallel_max.is_some_and(|max| self.running.len() >= max) {

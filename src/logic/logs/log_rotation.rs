@@ -14,7 +14,7 @@ use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod};
 use crate::logic::model::time::Moment;
 
-/// What a log is taken to grow at most, in bytes a second, until it was seen to grow faster.
+/// The fastest growth that is expected of a log, in bytes a second, until it was seen to grow faster.
 const RATE_EXPECTED: u64 = 12 * 1024 * 1024;
 /// The least time between two looks at a log that is written to.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ const STAMP_FORM: &str = "%Y%m%d-%H%M%S";
 const COMPRESSED: &str = ".gz";
 const TEMPORARY: &str = ".tmp";
 
-/// What the configuration says.
+/// The settings of rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotationPolicy {
     /// `containerLogMaxSize`, bytes: a log of this size is rotated.
@@ -39,7 +39,7 @@ pub struct RotationPolicy {
     pub interval: Duration,
 }
 
-/// What a look at a log showed.
+/// The finding of a look at a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogLook {
     /// It is this large, in bytes; and whether its next write will be heard of.
@@ -50,7 +50,7 @@ pub enum LogLook {
     Failed(String),
 }
 
-/// What is to be done about a log.
+/// An order about a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogOrder {
     /// Look at it: how large it is, and have its next write told.
@@ -199,7 +199,7 @@ impl LogRotation {
         self.agenda.first().map(|(due, _)| *due)
     }
 
-    /// What is due by now.
+    /// The orders that are due by now.
     pub fn due(&mut self, now: Duration) -> Vec<LogOrder> {
         let due = self.agenda.iter().take_while(|(due, _)| *due <= now + TOGETHER);
         let mut due: Vec<ContainerId> = due.map(|(_, id)| id.clone()).collect();
@@ -360,12 +360,12 @@ impl Log {
     }
 }
 
-/// What a rotation does to the files of a log.
+/// The effect of a rotation on the files of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RotationPlan {
     /// These go first.
     pub remove: Vec<String>,
-    /// What the log is renamed to.
+    /// The new name of the log.
     pub rotated: String,
 }
 
@@ -388,7 +388,7 @@ pub fn plan(base: &str, names: &[String], files_max: usize, now: DateTime) -> Ro
     }
 }
 
-/// What rotations and compressions that were cut off left: temporary files, and files that have been compressed.
+/// Leftovers of rotations and compressions that were cut off: temporary files, and files that have been compressed.
 pub fn leftovers(base: &str, names: &[String]) -> Vec<String> {
     let used = in_use(base, names);
     rotated_names(base, names).filter(|name| !used.contains(name)).cloned().collect()
@@ -409,12 +409,12 @@ pub fn rotated_logs(base: &str, names: &[String]) -> Vec<String> {
     rotated
 }
 
-/// What a rotated log was called before it was compressed, if it is.
+/// The name of a rotated log before it was compressed, if it is.
 pub fn uncompressed_name(name: &str) -> &str {
     name.strip_suffix(COMPRESSED).unwrap_or(name)
 }
 
-/// What a rotated log is called once it is compressed, and while it is.
+/// The names of a rotated log once it is compressed, and while it is.
 pub fn compressed_names(name: &str) -> (String, String) {
     (format!("{name}{COMPRESSED}"), format!("{name}{TEMPORARY}"))
 }

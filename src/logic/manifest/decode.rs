@@ -20,7 +20,7 @@ const JSON_VALUES_MAX: usize = 250_000;
 pub struct Decoded {
     /// The pod.
     pub pod: Pod,
-    /// What was ignored, each a sentence for the log.
+    /// Ignored parts, each a sentence for the log.
     pub warnings: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ fn parse(text: &[u8], limit: usize) -> Result<(Value, Vec<String>), ManifestErro
     Ok((document, warnings))
 }
 
-/// What begins with a brace is JSON for upstream, too; only if it is not, it may still be YAML's flow style.
+/// Upstream takes a text that begins with a brace for JSON, too; only if it is not, it may still be YAML's flow style.
 fn parse_json(text: &str) -> Result<Value, ManifestError> {
     if values_at_most(text) > JSON_VALUES_MAX {
         let message = format!("has more than {JSON_VALUES_MAX} values");

@@ -102,9 +102,9 @@ fn default_field_ref(field: &mut ObjectFieldSelector) {
     default_text(&mut field.api_version, "v1");
 }
 
-/// What a pod that has limits of its own is given as a whole (KEP-2837), once its containers have their defaults: a request
-/// is what the containers ask for together, else the limit. Huge pages, of which there are never more limits than pages,
-/// are limited to what the containers may have together.
+/// The resources as a whole of a pod that has limits of its own (KEP-2837), once its containers have their defaults: a
+/// request is the sum of the containers' requests, else the limit. Huge pages have no more limits than pages, so their
+/// limit is the sum of the containers' limits.
 fn default_pod_resources(spec: &mut PodSpec) {
     let (asked_for, limited_to) = (aggregate_container_requests(spec), aggregate_container_limits(spec));
     let Some(resources) = &mut spec.resources else { return };

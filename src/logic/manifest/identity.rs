@@ -1,4 +1,4 @@
-//! Who a static pod is: its UID, its name on this node, the marks that tell where it came from (POD-05).
+//! The identity of a static pod: its UID, its name on this node, the marks that tell where it came from (POD-05).
 //!
 //! Owned by [`super`]. The UID of a pod that names none is a hash of what the pod is and where it was found, so that
 //! an edited manifest is another pod. Upstream hashes a dump of Go's memory, which nobody else can reproduce; only

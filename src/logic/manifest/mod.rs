@@ -36,7 +36,7 @@ const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 pub struct Checked {
     /// The pod, with defaults and identity.
     pub pod: Pod,
-    /// What was ignored in the manifest, each a sentence for the log.
+    /// Ignored parts of the manifest, each a sentence for the log.
     pub warnings: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Checked {
     /// The same, if it uses nothing that these gates have off.
     ///
     /// # Errors
-    /// What the API server would say to it.
+    /// The API server's refusal of it.
     pub fn within(self, gates: RestartGates) -> Result<Self, ManifestError> {
         let refused = gates.refusals(&self.pod);
         if refused.is_empty() { Ok(self) } else { Err(ManifestError::Invalid(refused)) }
@@ -63,7 +63,7 @@ pub enum ManifestError {
     /// Binary data.
     #[error("the manifest is not text: {why}, line {line}")]
     NotText {
-        /// What gave it away.
+        /// The mark by which it was recognized.
         why: &'static str,
         /// Where, from one.
         line: usize,
@@ -73,7 +73,7 @@ pub enum ManifestError {
     Syntax {
         /// Where, from one, when the parser knows.
         line: Option<usize>,
-        /// What the parser said.
+        /// The parser's error.
         message: String,
     },
     /// Nothing but comments.
@@ -107,7 +107,7 @@ pub enum ManifestError {
     Field {
         /// The field's path.
         path: String,
-        /// What is wrong with it.
+        /// The fault in it.
         message: String,
     },
     /// `metadata.name` is not given.

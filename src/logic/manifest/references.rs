@@ -1,4 +1,4 @@
-//! What a static pod may not refer to: objects of the API, which it could read only behind the API server's back
+//! References that a static pod may not have: objects of the API, which it could read only behind the API server's back
 //! (SEC-18).
 //!
 //! Owned by [`super`]. Upstream's gate `PreventStaticPodAPIReferences`, always on here.

@@ -31,7 +31,7 @@ impl Default for RestartGates {
 const NO_ACTION: &str = "";
 
 impl RestartGates {
-    /// What a static pod uses although it is off, as the API server's validation words it.
+    /// Features that a static pod uses although they are off, as the API server's validation words it.
     pub fn refusals(self, pod: &Pod) -> Vec<FieldError> {
         let Some(spec) = &pod.spec else { return vec![] };
         let regular = spec.containers.iter().enumerate().map(|(index, one)| ("containers", index, one));

@@ -36,7 +36,7 @@ const NO_RESOURCE: &str =
     "of the resources only cpu, memory, huge pages and ephemeral-storage are supported by this version";
 const NO_POD_RESOURCE: &str = "a pod as a whole has cpu, memory and huge pages alone";
 
-/// What the names of annotations begin with that are settings in disguise: upstream's old form of the AppArmor profile.
+/// The beginning of annotations' names that are settings in disguise: upstream's old form of the AppArmor profile.
 pub const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// More refusals than this are not kept: a hostile manifest may have millions.
@@ -103,7 +103,7 @@ impl Found {
     }
 }
 
-/// Whose resources they are.
+/// The owner of the resources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Container,

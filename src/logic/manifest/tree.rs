@@ -19,7 +19,7 @@ use crate::logic::model::quantity::Quantity;
 pub(super) struct TreeError {
     /// The field's path; empty when the object itself is wrong.
     pub path: String,
-    /// What is wrong, in the words of upstream's decoder where it has some.
+    /// The fault, in the words of upstream's decoder where it has some.
     pub message: String,
     /// Whether `path` was filled in; the innermost field wins.
     located: bool,

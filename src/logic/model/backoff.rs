@@ -153,7 +153,7 @@ pub struct CrashLoops {
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 struct CrashLoop {
-    /// What the container was when it failed.
+    /// The definition of the container when it failed.
     definition: String,
     entry: Entry,
 }
@@ -251,7 +251,7 @@ impl CrashLoops {
     }
 }
 
-/// What of a container makes its back-off start over when it changes: image and resources.
+/// The parts of a container whose change makes its back-off start over: image and resources.
 fn definition(container: &Container) -> String {
     let resources = container.resources.as_ref().and_then(|resources| serde_json::to_string(resources).ok());
     format!("{} {}", container.image.as_deref().unwrap_or_default(), resources.unwrap_or_default())

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What a budget allows.
+/// The allowance of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BudgetPolicy {
     /// So many failures within `window` are borne; the next one escalates. `None`: it never escalates, it only waits
@@ -42,7 +42,7 @@ impl BudgetPolicy {
     }
 }
 
-/// What the supervisor does about a failure.
+/// The supervisor's answer to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Starts the child again after this long.

@@ -46,7 +46,7 @@ pub struct RuntimeHealth {
 /// A condition of the runtime: whether it holds, the reason, the message.
 pub type Condition = (bool, String, String);
 
-/// What is told of the network before the first answer.
+/// The message about the network before the first answer.
 pub const NETWORK_UNKNOWN: &str = "network state unknown";
 
 /// Before the first answer.
@@ -89,7 +89,7 @@ pub fn judge(
     }
 }
 
-/// What is told of a runtime that has not listed its pods for too long, in upstream's words, and why (NODE-38). `age` is that
+/// Upstream's message about a runtime that has not listed its pods for too long, and the reason (NODE-38). `age` is that
 /// of the last list; `None` when there never was one.
 pub fn relist_problem(age: Option<Duration>, why: &str) -> String {
     match age {

@@ -1,4 +1,4 @@
-//! A pod as the runtime shows it: sandboxes and containers, newest first. What decisions look at instead of the
+//! A pod as the runtime shows it: sandboxes and containers, newest first. Decisions look at this instead of at the
 //! runtime itself.
 
 use std::cmp::{Ordering, Reverse};
@@ -78,7 +78,7 @@ impl RuntimeSandbox {
     }
 }
 
-/// What runs in a container: from which image, as whom, and the signal that ends it.
+/// The process of a container: its image, its user, and the signal that ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ContainerProcess {
     /// Image, as the runtime names it.
@@ -112,7 +112,7 @@ pub struct RuntimeContainer {
     pub restart_count: u32,
     /// From the agent's annotation, lower hex; empty when it is missing (CRI-15).
     pub hash: String,
-    /// What runs in it.
+    /// The process that runs in it.
     pub process: ContainerProcess,
     /// State.
     pub state: ContainerState,
@@ -130,7 +130,7 @@ pub struct RuntimeContainer {
     pub message: String,
     /// Its log file; absolute.
     pub log_path: String,
-    /// What is in force of its resources, where told.
+    /// Its resources in force, where the runtime reports them.
     pub resources: Option<RuntimeResources>,
 }
 
@@ -180,10 +180,10 @@ pub struct RuntimeResources {
     pub memory_limit: Option<i64>,
 }
 
-/// What the runtime holds of one pod UID.
+/// The runtime's objects of one pod UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimePod {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// Name and namespace, as the runtime's labels tell.
     pub full_name: FullName,
@@ -249,7 +249,7 @@ impl RuntimePod {
     }
 }
 
-/// What probes last said of a container, by container ID.
+/// The last results of a container's probes, by container ID.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ProbeResults {
     /// Readiness: `Some(true)` is ready; absent means no result yet.

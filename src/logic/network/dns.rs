@@ -67,7 +67,7 @@ impl Resolver {
     }
 }
 
-/// What the configuration says about names.
+/// The configuration of names.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DnsSettings {
     /// `resolvConf`: where the node's resolver configuration is; `None` when it is empty. It is read for each sandbox anew:
@@ -89,7 +89,7 @@ impl DnsSettings {
     }
 }
 
-/// What the node knows about names.
+/// The node's own facts about names.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NodeDns {
     /// The node's `resolv.conf`; `None` when the configuration names none (`resolvConf: ""`).
@@ -238,7 +238,7 @@ fn limit_searches(searches: &mut Vec<String>) -> Option<DnsWarning> {
     })
 }
 
-/// What is wrong with the search domains of the node's `resolv.conf`, told as an Event of the node when the agent starts
+/// The fault in the search domains of the node's `resolv.conf`, told as an Event of the node when the agent starts
 /// (upstream's `CheckLimitsForResolvConf`); the first finding alone. The cluster's own domains need room for three.
 pub fn resolv_conf_problem(path: &str, text: &str, cluster_domain: &str) -> Option<String> {
     let searches = match Resolver::parse(text) {

@@ -146,7 +146,7 @@ mod tests {
         let primary = |settings: &AddressSettings| HostIps::own(settings, &facts).primary();
         assert_eq!(primary(&settings(&[], false)), Some(ips(&["10.0.0.1"])[0]));
         assert_eq!(primary(&settings(&["::"], false)), Some(ips(&["fd00::1"])[0]));
-        // What the provider will say is not known yet.
+        // The provider's answer is not known yet.
         let waits = HostIps::own(&settings(&[], true), &facts);
         assert_eq!(waits.problem(), Some("host IP unknown; known addresses: [{Hostname n-1}]"));
         let wrong = HostIps::own(&settings(&["9.9.9.9"], false), &facts);

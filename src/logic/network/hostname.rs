@@ -20,9 +20,9 @@ pub enum HostnameError {
         field: &'static str,
         /// `label` or `subdomain`.
         kind: &'static str,
-        /// What the field holds.
+        /// The content of the field.
         value: String,
-        /// What is wrong with it.
+        /// The faults of the value.
         problems: Vec<String>,
     },
     /// Nothing is left once the name was cut.
@@ -80,7 +80,7 @@ impl PodHostname {
         Ok(Self { hostname, domain })
     }
 
-    /// What the pod's kernel is told: the short name, or the whole one if `as_fqdn` (`setHostnameAsFQDN`) and there is
+    /// The hostname in the pod's kernel: the short name, or the whole one if `as_fqdn` (`setHostnameAsFQDN`) and there is
     /// a domain.
     ///
     /// # Errors

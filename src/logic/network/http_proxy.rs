@@ -1,11 +1,11 @@
 //! Through which proxy a server is reached, by the rules of Go's library (`golang.org/x/net/http/httpproxy`), which are
 //! those of every client of Kubernetes; and what a proxy's answer means.
 //!
-//! Pure; keeps nothing. What the environment says is handed in.
+//! Pure; keeps nothing. The caller hands in the environment.
 
 use std::net::IpAddr;
 
-/// What the environment says about proxies.
+/// The proxies in the environment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ProxyEnvironment {
     http: String,
@@ -93,7 +93,8 @@ fn is_in_domain(host: &str, domain: &str) -> bool {
 /// The most that is repeated of what a proxy says.
 const REASON_CHARS_MAX: usize = 100;
 
-/// What a proxy answered to `CONNECT`, as far as it has come in: nothing to be judged yet, the way is open, or why it is not.
+/// The answer of a proxy to `CONNECT`, as far as it has come in: nothing to be judged yet, the way is open, or why it
+/// is not.
 pub fn answer(bytes: &[u8]) -> Option<Result<(), String>> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();

@@ -81,7 +81,8 @@ pub enum Place {
     Last,
 }
 
-/// What a family's tables must hold, in the order in which it is made; the canaries come last: they vouch for the rest.
+/// The items that a family's tables must hold, in the order in which they are made; the canaries come last: they vouch
+/// for the rest.
 pub fn items(family: Family) -> Vec<Item> {
     let mut items = vec![Item::Chain("mangle", HINT)];
     // Only the older protocol has a network of its own for the machine itself.
@@ -97,15 +98,15 @@ pub fn items(family: Family) -> Vec<Item> {
     items
 }
 
-/// What a look at a family's tables asks for, in order. The canary alone would not show that somebody flushed `filter`
-/// and nothing else, so the rule that protects the node is asked for, too.
+/// The items that a look at a family's tables asks for, in order. The canary alone would not show that somebody flushed
+/// `filter` and nothing else, so the rule that protects the node is asked for, too.
 pub fn looked_at(family: Family) -> Vec<Item> {
     let canary = Item::Chain(CANARY_TABLES[0], CANARY);
     let rule = Item::Rule(Place::Last, "filter", FIREWALL, FIREWALL_RULE);
     if family == Family::Ipv4 { vec![canary, rule] } else { vec![canary] }
 }
 
-/// What is looked at while somebody flushes: the canaries that go after the first one.
+/// The items that are looked at while somebody flushes: the canaries that go after the first one.
 pub fn other_canaries() -> Vec<Item> {
     CANARY_TABLES[1..].iter().map(|table| Item::Chain(table, CANARY)).collect()
 }
@@ -148,7 +149,7 @@ fn arguments(
     WAIT.into_iter().chain([operation, chain, "-t", table]).chain(rule.iter().copied()).collect()
 }
 
-/// What a program's exit status says.
+/// The meaning of a program's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is there, or was made.

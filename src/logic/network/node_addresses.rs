@@ -1,6 +1,6 @@
 //! `status.addresses`: which addresses the node is reached at (NODE-20, NODE-40).
 //!
-//! Pure; keeps nothing. What the host has and what the name server says is handed in.
+//! Pure; keeps nothing. The caller hands in the host's addresses and the name server's answer.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub const PROVIDED_IP_ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";
 
 const NO_PAIR: &str = "must contain either a single IP or a dual-stack pair of IPs";
 
-/// What the configuration says about the node's addresses.
+/// The configuration of the node's addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AddressSettings {
     /// The node's host name, which is the node's name too.
@@ -25,12 +25,12 @@ pub struct AddressSettings {
     pub standalone: bool,
 }
 
-/// What the host and the name server say.
+/// The answers of the host and the name server.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AddressFacts {
     /// Every address of every network interface.
     pub interfaces: Vec<IpAddr>,
-    /// What the node's name resolves to, in the resolver's order; empty where it was not looked up.
+    /// The addresses that the node's name resolves to, in the resolver's order; empty where it was not looked up.
     pub resolved: Vec<IpAddr>,
     /// The name was looked up, and nobody said in time what it stands for.
     pub unresolved: bool,
@@ -98,7 +98,7 @@ pub fn set(node: &mut Node, settings: &AddressSettings, facts: &AddressFacts) ->
     let status = node.status.get_or_insert_default();
     let hostname = NodeAddress { type_: "Hostname".to_owned(), address: settings.hostname.clone() };
     if settings.external_cloud_provider {
-        // What the provider has set counts. Before that, only what the administrator named is published.
+        // The provider's addresses count. Before it has set them, only those that the administrator named are published.
         if status.addresses.as_ref().is_some_and(|addresses| !addresses.is_empty()) {
             return Ok(());
         }

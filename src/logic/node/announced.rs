@@ -1,6 +1,6 @@
-//! What other actors were told of the Node last, so that they hear changes alone.
+//! The last news of the Node that other actors took, so that they hear changes alone.
 //!
-//! Pure; owned by `NodeStatus`. What a receiver had no room for is not noted, and is news again with the next change.
+//! Pure; owned by `NodeStatus`. News that a receiver had no room for is not noted, and is news again with the next change.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ const RETRY_LATER: Duration = Duration::from_secs(32);
 /// How long the agent goes on without a client certificate while the server answers.
 const WITHOUT_MAX: Duration = Duration::from_secs(300);
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Purpose {
     /// To be known by the API server.
@@ -48,7 +48,7 @@ impl Purpose {
     }
 }
 
-/// What the kubeconfig file is worth.
+/// The state of the kubeconfig file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KubeconfigState {
     /// None is named: no API server.
@@ -107,7 +107,7 @@ pub fn retry_wait(failures: u32, chance: f64) -> Duration {
     }
 }
 
-/// What being without a client certificate that holds comes to.
+/// The consequence of being without a valid client certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Without {
     /// It may still come.
@@ -118,7 +118,7 @@ pub enum Without {
     Exit(&'static str),
 }
 
-/// What being without a client certificate for so long comes to: none yet, or one that has ended. As upstream, only a
+/// The consequence of being without a client certificate for so long: none yet, or one that has ended. As upstream, only a
 /// server that answers is a reason to end. The texts are upstream's; its other ones, of a certificate that has ended, are
 /// for an end without the wait which it never comes to: its manager gives none that has ended.
 pub fn without_certificate(since: Duration, server_answers: bool) -> Without {
@@ -132,7 +132,7 @@ pub fn without_certificate(since: Duration, server_answers: bool) -> Without {
     }
 }
 
-/// Whom a certificate is for.
+/// The subject of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Names {
     /// Common name.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::certificate_plan::{Names, retry_wait, rotation_deadline};
 use crate::logic::model::time::Moment;
 
-/// What is known of a certificate that is held.
+/// The facts of a certificate that is held.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Whom it is for.
+    /// The names that it is for.
     pub names: Names,
     /// Its first moment.
     pub not_before: Moment,
@@ -27,7 +27,7 @@ pub struct Missed {
     pub server_answers: Option<bool>,
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
     /// Time passed.
@@ -40,7 +40,7 @@ pub enum Input {
     Failed,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Ask for a certificate for these; it ends as `Issued` or `Failed`.
@@ -163,8 +163,8 @@ impl Rotation {
         self.held = Some(held);
     }
 
-    /// Other names are asked for at once: failures with the old ones say nothing about them. What is held and serves them
-    /// as well is kept.
+    /// Other names are asked for at once: failures with the old ones say nothing about them. A certificate that is held
+    /// and serves them as well is kept.
     fn want(&mut self, names: Names) -> Option<Action> {
         if self.wanted.as_ref() == Some(&names) {
             return None;
@@ -304,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes: at most one is asked for at a time, and there is always something that goes on.
+        /// After any events, at most one is asked for at a time, and there is always something that goes on.
         #[test]
         fn one_is_asked_for_at_a_time_and_something_always_goes_on(steps in prop::collection::vec(inputs(), 1..60)) {
             let mut rotation = Rotation::new(true, None, false, 0.5);

@@ -9,7 +9,7 @@
 pub struct Tunable {
     /// Its path below `/proc/sys`.
     pub name: &'static str,
-    /// What it must be.
+    /// The value that it must have.
     pub wanted: i64,
 }
 
@@ -24,7 +24,7 @@ pub const TUNABLES: [Tunable; 6] = [
     Tunable { name: "kernel/keys/root_maxbytes", wanted: 25_000_000 },
 ];
 
-/// What to do with a parameter that has another value: configuration `protectKernelDefaults`.
+/// The treatment of a parameter that has another value: configuration `protectKernelDefaults`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Set it.
@@ -40,7 +40,7 @@ impl Rule {
     }
 }
 
-/// What has to be done, and what is wrong already.
+/// The values to write, and the faults so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The parameters to set, with their present values.
@@ -69,7 +69,7 @@ pub fn plan(rule: Rule, present: Vec<(Tunable, Result<i64, String>)>) -> Plan {
 /// A parameter that could not be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unset {
-    /// What was tried, and the kernel's answer.
+    /// The attempt, and the kernel's answer.
     pub problem: String,
     /// Whether the kernel forbids the change, as opposed to the value.
     pub forbidden: bool,
@@ -84,7 +84,7 @@ pub struct Surroundings {
     pub excused: bool,
 }
 
-/// What follows from all attempts.
+/// The result of all attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The agent must not start.

@@ -48,7 +48,7 @@ impl KnownNode {
         event
     }
 
-    /// The API server no longer has the Node; whether that is news. What is known of it stays, as of one that is being
+    /// The API server no longer has the Node; whether that is news. Facts of it stay, as of one that is being
     /// deleted: it owns nothing any more, so no mirror is made for it (POD-06).
     pub fn mark_gone(&mut self, now: Moment) -> bool {
         let here = self.stored.as_mut().filter(|node| node.metadata.deletion_timestamp.is_none());

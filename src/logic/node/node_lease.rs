@@ -21,7 +21,7 @@ const TRIES_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(7);
 
-/// What happened.
+/// The event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// Time to renew.
@@ -42,7 +42,7 @@ pub enum Input {
     Failed,
 }
 
-/// What to do about it.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Read the Node, for its UID.
@@ -188,7 +188,7 @@ impl LeaseKeeper {
         }
         let mut lease = lease.clone();
         let spec = lease.spec.get_or_insert_default();
-        // What is set may have changed since the Lease was made.
+        // Settings may have changed since the Lease was made.
         spec.lease_duration_seconds = Some(self.duration_seconds);
         spec.renew_time = Some(micro_time(now));
         self.stage = Stage::Replacing(renewal);

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::HUGEPAGES_PREFIX;
 
-/// What the operating system calls itself in labels and in `nodeInfo`, as Go names it.
+/// The operating system's name in labels and in `nodeInfo`, as Go names it.
 pub const OPERATING_SYSTEM: &str = "linux";
 /// The label of the node's host name.
 pub const LABEL_HOSTNAME: &str = "kubernetes.io/hostname";
@@ -41,7 +41,7 @@ const DEFAULT_LABELS: &[&str] = &[
     LABEL_ARCH_BETA,
 ];
 
-/// Who the node is, as far as the configuration says so.
+/// The identity of the node, as far as the configuration says so.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NodeIdentity {
     /// The node's name, which is its host name: lower case, never empty.

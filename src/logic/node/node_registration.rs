@@ -20,7 +20,7 @@ pub enum Refusal {
     Other,
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The wait is over.
@@ -40,7 +40,7 @@ pub enum Input {
     Failed,
 }
 
-/// What to do about it.
+/// The next step of the registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Wait, then say so.

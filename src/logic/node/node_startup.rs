@@ -57,7 +57,7 @@ impl NodeStartup {
         }
     }
 
-    /// What there is to tell.
+    /// The durations so far.
     pub fn durations(&self) -> StartupDurations {
         let Some(registered) = self.registered else { return StartupDurations::default() };
         let since = |later: Option<Moment>, earlier: Option<Moment>| Some(later?.since(earlier?));

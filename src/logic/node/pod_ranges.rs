@@ -22,7 +22,7 @@ impl PodRanges {
         Self { configured: configured.to_owned(), ..Self::default() }
     }
 
-    /// What the runtime is to be told now; [`PodRanges::told`] has to follow.
+    /// The ranges that the runtime is to be told now; [`PodRanges::told`] has to follow.
     pub fn to_be_told(&mut self, node: Option<&Node>) -> Option<String> {
         let configured = Some(&self.configured).filter(|cidrs| !cidrs.is_empty());
         let cidrs = node.and_then(pod_cidrs).or_else(|| configured.cloned())?;

@@ -51,7 +51,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// What a look for an object gave. No `Debug`: it may be a Secret.
+/// The result of a look for an object. No `Debug`: it may be a Secret.
 #[derive(Clone)]
 pub enum Looked<T> {
     /// It is there.

@@ -7,7 +7,7 @@ use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod, SandboxState};
 use crate::logic::model::time::Moment;
 
-/// What is kept.
+/// The limits within which containers are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct GarbagePolicy {
     /// Dead instances of each container of a pod; negative for all.
@@ -18,7 +18,7 @@ pub struct GarbagePolicy {
     pub age_min: Duration,
 }
 
-/// What goes.
+/// The objects that go.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Garbage {
     /// Containers, with the pod that they are of.

@@ -18,7 +18,7 @@ pub const STOP_GRACE_MIN: Duration = Duration::from_secs(2);
 /// A hook's request that nothing else bounds: as upstream, it may take as long as it takes.
 pub const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
-/// What a hook does.
+/// The action of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookAction {
     /// Run a command in the container, taken as it is written.
@@ -29,7 +29,7 @@ pub enum HookAction {
     Sleep(Duration),
 }
 
-/// What the hook does. `address` is the pod's, for a request that names no host.
+/// The action of the hook. `address` is the pod's, for a request that names no host.
 ///
 /// # Errors
 /// Why it cannot be done: `tcpSocket` is none of a hook's actions, though the API has it.
@@ -88,9 +88,9 @@ pub fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
 }
 
-/// What the runtime holds, as it is shown while these containers are being started: one that is only made is nothing yet,
-/// which spares the API server a status between those that say something. One whose postStart hook runs is no more: what
-/// was told of its container stands until the hook has ended (POD-23, POD-28).
+/// The runtime's objects, as others see them while these containers are being started. A container that was only made
+/// counts as nothing yet, which spares the API server a status between those that say something. A container whose
+/// postStart hook runs is left out: its earlier status stands until the hook has ended (POD-23, POD-28).
 pub fn without_started<'a>(
     pod: &Pod,
     seen: &Arc<RuntimePod>,
@@ -136,14 +136,14 @@ pub fn probe_grace(pod: &Pod, kill: &KillContainer) -> Option<Duration> {
     u64::try_from(seconds).ok().map(Duration::from_secs)
 }
 
-/// What is left of a grace period after `spent`, of which whole seconds count, as upstream.
+/// The rest of a grace period after `spent`, of which whole seconds count, as upstream.
 pub fn left_of(grace: Duration, spent: Duration) -> Duration {
     grace.saturating_sub(Duration::from_secs(spent.as_secs()))
 }
 
-/// Whom each running container waits for before it is asked to stop (upstream's `terminationOrdering`, KEP-753): a sidecar
-/// for all regular containers and for the sidecar after it. Others wait for nobody. By name; those that do not run are
-/// waited for by none.
+/// The containers that each running container waits for before it is asked to stop (upstream's `terminationOrdering`,
+/// KEP-753): a sidecar waits for all regular containers and for the sidecar after it. Others wait for nobody. By name;
+/// nobody waits for containers that do not run.
 pub fn stop_order(pod: &Pod, running: &BTreeSet<&str>) -> BTreeMap<String, Vec<String>> {
     let Some(spec) = pod.spec.as_ref() else { return BTreeMap::new() };
     let runs = |container: &&Container| running.contains(container.name.as_str());

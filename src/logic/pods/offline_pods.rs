@@ -22,7 +22,7 @@ pub fn is_worth_keeping(pod: &Pod) -> bool {
     pod_policy(pod) == ALWAYS && !is_over(pod)
 }
 
-/// What pods need to have kept besides themselves, and what goes once none of them needs it.
+/// Objects that pods need to have kept besides themselves; they go once no pod needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needed {
     /// Secrets that they refer to, by namespace and name.
@@ -31,7 +31,7 @@ pub struct Needed {
     pub pods: BTreeSet<PodUid>,
 }
 
-/// What these pods need.
+/// The objects that these pods need.
 pub fn needed(pods: &BTreeMap<PodUid, Arc<Pod>>) -> Needed {
     let references = pods.values().flat_map(|pod| object_references(pod));
     let secrets = references.filter(|key| key.kind == ObjectKind::Secret).map(|key| (key.namespace, key.name));

@@ -39,7 +39,7 @@ const OS_LABEL: &str = "kubernetes.io/os";
 /// The operating system here.
 const OS: &str = "linux";
 
-/// What is decided about a pod.
+/// The decision about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may run.
@@ -63,7 +63,7 @@ pub enum Verdict {
     },
 }
 
-/// What the node can do, as nobody else knows it.
+/// Abilities of the node that nobody else knows.
 #[derive(Clone, Debug, Default)]
 pub struct NodeAbilities {
     /// Gate `PodLevelResources`: whether resources of whole pods count.
@@ -83,7 +83,7 @@ pub struct NodeAbilities {
 /// A pod that was refused just now, or has to go.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// The pod.
     pub pod: Arc<Pod>,
@@ -96,7 +96,7 @@ pub struct Refused {
 /// Where pods are judged.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// What runs here was admitted by an earlier run of the agent, and is not judged again (PAIN-17).
+    /// Pods that run here were admitted by an earlier run of the agent, and are not judged again (PAIN-17).
     pub runs: &'a dyn Fn(&PodUid) -> bool,
     /// Which of those that are admitted take room: not what has ended.
     pub takes_room: &'a dyn Fn(&PodUid, &Pod) -> bool,
@@ -106,22 +106,22 @@ pub struct Surroundings<'a> {
     pub leaving: &'a [Arc<Pod>],
     /// The node.
     pub node: &'a Node,
-    /// What it can do.
+    /// The node's abilities.
     pub abilities: &'a NodeAbilities,
 }
 
 /// A pod that has to make room for a critical one (POD-32).
 #[derive(Clone, Debug)]
 pub struct Victim {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// The pod.
     pub pod: Arc<Pod>,
-    /// What there was too little of, the first of all if there was more.
+    /// The resource that was short, the first of all if there were more.
     pub resource: String,
 }
 
-/// What came of judging.
+/// The result of judging.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     /// Pods that are refused for good.
@@ -132,7 +132,7 @@ pub struct Judged {
     pub unsure: Vec<PodUid>,
 }
 
-/// What was decided about each pod of a kind of source. A decision stands for as long as the source wants the pod, but for the
+/// The decisions about the pods of a kind of source. A decision stands for as long as the source wants the pod, but for the
 /// refusal of a static pod: nobody else makes another in its place, so it is taken once nothing is in the way any more.
 #[derive(Clone, Debug, Default)]
 pub struct Admissions {
@@ -176,7 +176,7 @@ impl Admissions {
         self.take_new(new, room, at)
     }
 
-    /// Judges these, of which nothing is decided yet, the oldest first. What runs here comes before all others.
+    /// Judges these, of which nothing is decided yet, the oldest first. Pods that run here come before all others.
     pub fn take_new(&mut self, mut new: Vec<(PodUid, Arc<Pod>)>, room: &mut Room, at: Surroundings<'_>) -> Judged {
         new.sort_by_cached_key(|(uid, pod)| {
             let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -184,7 +184,7 @@ impl Admissions {
         });
         let mut judged = Judged::default();
         for (uid, pod) in new {
-            // What is over takes no room and is not judged: it only has to be cleared away.
+            // A pod that is over takes no room and is not judged: it only has to be cleared away.
             let verdict = if self.goes_on(&uid, at) || is_over(&pod) || pod.metadata.deletion_timestamp.is_some() {
                 Verdict::Admitted
             } else {
@@ -265,7 +265,7 @@ impl Admissions {
         self.stops.get(uid).map(|(stop, _)| stop)
     }
 
-    /// What a pod waits for to which nothing is in the way but others that make room: `leaving`.
+    /// The wait of a pod to which nothing is in the way but others that make room: `leaving`.
     pub fn for_room(&self, leaving: &[Arc<Pod>]) -> Verdict {
         let until = leaving.iter().filter_map(|pod| Some(self.stops.get(&uid_of(pod))?.1)).max();
         Verdict::NotYet { what: AdmissionWait::Room, until }
@@ -388,7 +388,7 @@ fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) 
     }
 }
 
-/// What came of judging a pod that asks for other resources.
+/// The result of judging a pod that asks for other resources.
 #[derive(Debug, Default)]
 pub struct JudgedResize {
     /// Why it cannot have them now: one word, and a sentence; `None` when it can.
@@ -414,7 +414,7 @@ fn uid_of(pod: &Pod) -> PodUid {
     PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// What upstream looks at before room and affinity, in its order.
+/// The checks that upstream makes before room and affinity, in its order.
 fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
     let refused = unsupported_fields(pod);
     if !refused.is_empty() {

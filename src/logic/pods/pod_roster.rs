@@ -17,10 +17,10 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::time::Stamp;
 
-/// What the annotation says of pods from the API server.
+/// The annotation's value for pods from the API server.
 const API_SOURCE: &str = "api";
 
-/// What a worker is known to have been told.
+/// A worker's orders, as far as they are known to have arrived.
 #[derive(Clone, Debug)]
 struct Worker {
     full_name: FullName,
@@ -38,7 +38,7 @@ struct Worker {
     life: Option<Stamp>,
 }
 
-/// What is to be done.
+/// The orders.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     /// Start a worker.
@@ -50,27 +50,27 @@ pub enum Order {
     },
     /// Tell the worker the newest desired pod.
     TellSpec {
-        /// Whose worker.
+        /// The UID of the worker's pod.
         uid: PodUid,
         /// The pod.
         pod: Arc<Pod>,
     },
     /// Tell the worker that the API server shows the pod as ended. Where the agent said so itself, it is no news.
     TellEnd {
-        /// Whose worker.
+        /// The UID of the worker's pod.
         uid: PodUid,
         /// The pod.
         pod: Arc<Pod>,
     },
     /// Tell the worker that nobody wants the pod any more.
     Terminate {
-        /// Whose worker.
+        /// The UID of the worker's pod.
         uid: PodUid,
         /// Time for its containers; `None` leaves the pod's own.
         grace: Option<Duration>,
     },
-    /// A pod of the API server that is to end, or has, and of which the runtime holds nothing: it gets no worker. What it had
-    /// of volumes and cgroups is to be released; then [`PodRoster::released`] is to be told.
+    /// A pod of the API server that is to end, or has, and of which the runtime holds nothing: it gets no worker. Its volumes
+    /// and cgroups are to be released; then [`PodRoster::released`] is called.
     Release(PodUid),
 }
 
@@ -79,7 +79,7 @@ pub enum Order {
 pub struct PodRoster {
     /// By source name; `None` until the source was heard.
     sources: BTreeMap<&'static str, Option<BTreeMap<PodUid, Arc<Pod>>>>,
-    /// What the API server wanted before the agent started; wanted until it is heard.
+    /// The pods that the API server wanted before the agent started; wanted until it is heard.
     remembered: BTreeMap<PodUid, Arc<Pod>>,
     workers: BTreeMap<PodUid, Worker>,
     /// By source name, pods that it did not want in between, and since when it wants them again.
@@ -88,7 +88,7 @@ pub struct PodRoster {
     ended: BTreeSet<PodUid>,
     /// Pods of [`Order::Release`] that are not released yet.
     releasing: BTreeSet<PodUid>,
-    /// What is left of this pod is being removed: it gets no worker meanwhile.
+    /// The pod whose remains are being removed: it gets no worker meanwhile.
     held: Option<PodUid>,
     /// How many workers have pods of each name that are not over.
     names: BTreeMap<FullName, usize>,
@@ -100,13 +100,13 @@ pub struct PodRoster {
     unfinished: bool,
 }
 
-/// The most workers that are started until [`PodRoster::refill`] allows more. What a thousand do when they begin at once
+/// The most workers that are started until [`PodRoster::refill`] allows more. A thousand that begin at once
 /// would keep a processor, and with it all probes, for a second.
 const STARTS_MAX: usize = 20;
 
-/// What the runtime holds, as a pass looks at it.
+/// The runtime's objects, as a pass looks at them.
 struct Pass<'a> {
-    /// Whose pods the runtime holds; `None` before it was listed.
+    /// The owners of the runtime's objects; `None` before it was listed.
     runtime: Option<&'a BTreeMap<PodUid, FullName>>,
     /// The same by name: made for the first static pod that may start.
     by_name: OnceCell<BTreeMap<&'a FullName, Vec<&'a PodUid>>>,
@@ -137,7 +137,7 @@ pub fn is_static(pod: &Pod) -> bool {
     source.is_some_and(|source| source != API_SOURCE)
 }
 
-/// What tells the versions of a static pod apart.
+/// The hash that tells the versions of a static pod apart.
 pub fn config_hash(pod: &Pod) -> Option<String> {
     pod.metadata.annotations.as_ref()?.get(CONFIG_HASH_ANNOTATION).cloned()
 }
@@ -375,7 +375,7 @@ impl PodRoster {
         self.unfinished
     }
 
-    /// What is to be done about all pods. `runtime` is whose pods the runtime holds; `None` before it was listed: then
+    /// The orders about all pods. `runtime` has the pods of the runtime; `None` before it was listed: then
     /// nobody starts, for a pod of the same name may be there still.
     pub fn orders(&mut self, runtime: Option<&BTreeMap<PodUid, FullName>>) -> Vec<Order> {
         self.held_up.clear();
@@ -395,7 +395,7 @@ impl PodRoster {
         pass.orders
     }
 
-    /// What is to be done about this pod, after news of it alone, and about those that it may have held up.
+    /// The orders about this pod, after news of it alone, and about those that it may have held up.
     pub fn orders_for(&mut self, uid: &PodUid, runtime: Option<&BTreeMap<PodUid, FullName>>) -> Vec<Order> {
         let mut pass = Pass::new(runtime, vec![]);
         self.repeat(uid, &mut pass.orders);
@@ -406,7 +406,7 @@ impl PodRoster {
         pass.orders
     }
 
-    /// What is to be done about pods that something held up.
+    /// The orders about pods that something held up.
     pub fn orders_held_up(&mut self, runtime: Option<&BTreeMap<PodUid, FullName>>) -> Vec<Order> {
         let mut pass = Pass::new(runtime, vec![]);
         self.go_on(&mut pass);
@@ -503,7 +503,7 @@ impl PodRoster {
             // Wanted again while it ends: it ends first, and starts anew when its worker has finished.
             let changed = worker.told.as_ref().is_none_or(|told| differs(told, pod));
             let ended = !is_static(pod) && has_ended(pod) && !worker.told.as_deref().is_some_and(has_ended);
-            // What is being deleted is told even while it ends: a later deletion may leave less time.
+            // The worker hears of a deletion even while the pod ends: a later deletion may leave less time.
             if (changed || ended) && (!worker.terminating || is_deleted) {
                 worker.told = Some(Arc::clone(pod));
                 let (uid, pod) = (uid.clone(), Arc::clone(pod));
@@ -558,7 +558,7 @@ pub fn is_news(before: &Pod, now: &Pod) -> bool {
     differs(before, now) || may_free(before, now) || !take_the_same(before, now)
 }
 
-/// What others say of the pod's readiness gates.
+/// The statuses that others gave the pod's readiness gates.
 fn gates(pod: &Pod) -> Vec<(&str, &str)> {
     let wanted: BTreeSet<&str> = pod
         .spec

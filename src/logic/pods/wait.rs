@@ -1,4 +1,4 @@
-//! What a pod waits for, as data. `Display` here is the one place that words it: the debug socket, conditions and logs print
+//! A pod's waits, as data. `Display` here is the one place that words them: the debug socket, conditions and logs print
 //! it, and nobody reads the words back.
 
 use std::fmt;
@@ -44,7 +44,7 @@ pub enum Awaited {
     Restart(CrashLoopWait),
     /// The end of an init container.
     InitEnd {
-        /// Whose.
+        /// The container's name.
         container: String,
         /// Its place, from one.
         position: usize,
@@ -116,10 +116,10 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// What a pod's stage waits for.
+/// The wait of a pod's stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageWait {
-    /// What.
+    /// The subject.
     pub what: Awaited,
     /// How the last try of it failed.
     pub problem: Option<String>,
@@ -143,7 +143,7 @@ impl fmt::Display for StageWait {
     }
 }
 
-/// What has failed and is tried again; the same from try to try, so that it is told once.
+/// A failure that is tried again; the same from try to try, so that it is reported once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The pod has no cgroup; with why.
@@ -172,7 +172,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What the node's decision about a pod waits for.
+/// The wait of the node's decision about a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionWait {
     /// The Node object.
@@ -202,7 +202,7 @@ impl fmt::Display for AdmissionWait {
     }
 }
 
-/// What a pod waits for, whoever says so. `{:#}` leaves out the words that a column's title says already.
+/// A pod's wait, from any part of the agent. `{:#}` leaves out the words that a column's title says already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodWait {
     /// From its worker, while the pod is to run.
@@ -226,7 +226,7 @@ pub enum PodWait {
     Correction {
         /// The file or the URL.
         place: String,
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
     },
 }

@@ -1,8 +1,8 @@
 //! How many commands of probes are under way at once on the node, and whose turn is next: fair by pod (PAIN-29, SEC-47,
 //! SEC-48).
 //!
-//! Owned by `Prober`. Commands are the dear probes: each is a process of the runtime's. Whoever waits here has not begun,
-//! so its own time limit has not, either. Three rules keep a pod whose commands hang from holding up others:
+//! Owned by `Prober`. Commands are the dear probes: each is a process of the runtime's. A probe that waits here has not
+//! begun, so its own time limit has not, either. Three rules keep a pod whose commands hang from holding up others:
 //!
 //! - pods take turns, however many commands each has waiting;
 //! - a pod has a share of the places, and no more;
@@ -27,7 +27,7 @@ pub struct GateLimits {
 #[derive(Clone, Debug)]
 pub struct ExecGate<P, K> {
     limits: GateLimits,
-    /// Whose pod's, and until when it has its place.
+    /// The pod of each, and the end of its place.
     under_way: BTreeMap<K, (P, Duration)>,
     /// How many of each pod are under way.
     shares: BTreeMap<P, usize>,
@@ -64,7 +64,7 @@ impl<P: Ord + Clone, K: Ord + Clone> ExecGate<P, K> {
         self.waiting.retain(|(_, keys)| !keys.is_empty());
     }
 
-    /// Whose turn it is, if it is anybody's: from then on it is under way.
+    /// The next probe, if there is one: from then on it is under way.
     pub fn admit(&mut self, uptime: Duration) -> Option<K> {
         if self.waiting.is_empty() || self.places_taken(uptime) >= self.limits.places {
             return None;

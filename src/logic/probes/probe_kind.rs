@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 
-/// What a probe is for.
+/// The purpose of a probe.
 #[derive(
     Clone,
     Copy,
@@ -35,7 +35,7 @@ impl ProbeKind {
         }
     }
 
-    /// What counts of a new container before its first result; a startup probe's is not known.
+    /// The result of a new container before its first probe; a startup probe's is not known.
     pub(super) fn initial(self) -> Option<bool> {
         match self {
             Self::Startup => None,

@@ -1,4 +1,4 @@
-//! What is remembered of probes over restarts: of each machine its container's result and the run of equal outcomes.
+//! Memory of probes over restarts: of each machine its container's result and the run of equal outcomes.
 //!
 //! Without it an agent that starts anew would show static pods as not ready until their first probe, and every threshold
 //! would be counted from nothing (PAIN-16). Read and written as JSON; what cannot be read is as if nothing was kept.
@@ -17,10 +17,10 @@ use crate::logic::model::time::Moment;
 /// what came between. The result stays what it was.
 pub const RUN_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// What is remembered of one machine.
+/// The memory of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remembered {
-    /// Whose result it is: nothing of it is true of another instance.
+    /// The container of the result: nothing of it is true of another instance.
     pub container: ContainerId,
     /// The result that counts; `None` before the first.
     pub result: Option<bool>,
@@ -97,7 +97,7 @@ impl ProbeMemory {
         serde_json::to_vec(&lines.collect::<Vec<_>>()).unwrap_or_default()
     }
 
-    /// What is remembered of the pod.
+    /// The memory of the pod.
     pub fn of(&self, uid: &PodUid) -> PodMemory {
         self.pods.get(uid).cloned().unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! When one container is probed in one way, and what comes of the outcomes: upstream's prober worker, without the probing.
 //!
 //! One machine per container and [`ProbeKind`]; the three kinds differ in their first value, in when they hold still and in
-//! nothing else. Whoever runs it keeps one timer, set to [`ProbeSchedule::due`], and carries out what it is told.
+//! nothing else. Its owner keeps one timer, set to [`ProbeSchedule::due`], and carries out its orders.
 //! Times are measured in uptime, which never jumps. The runtime dates a container's start by the wall clock: that date is read
 //! once, when the container is first seen running, so that setting the clock later moves no initial delay.
 
@@ -90,7 +90,7 @@ pub enum ProbeOutcome {
     Errored,
 }
 
-/// What the machine wants done, in order.
+/// The orders of the machine, in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAction {
     /// The container's result is this now; to be told to others only when it differs.
@@ -121,7 +121,7 @@ pub struct ProbeSchedule {
     ended: bool,
     /// A round was asked for while one was under way.
     triggered: bool,
-    /// What an earlier agent knew, until a container is met.
+    /// The memory of an earlier agent, until a container is met.
     remembered: Option<Remembered>,
     /// How often in a row the container's command ran out of time.
     timeouts: Timeouts,
@@ -164,7 +164,7 @@ impl ProbeSchedule {
         self.remembered = Some(remembered);
     }
 
-    /// What is worth remembering, at `wall`; `None` before a container was met. `result` is what is told of it.
+    /// The memory to keep, at `wall`; `None` before a container was met. `result` is what is told of it.
     pub fn memory(&self, result: Option<bool>, wall: Moment) -> Option<Remembered> {
         if self.container.is_none() {
             return self.remembered.clone();

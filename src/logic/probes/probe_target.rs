@@ -1,5 +1,5 @@
-//! Where a probe goes and what it asks: which command, which host, which port (PRB-11 to PRB-16). What only looks like a
-//! probe errs before it is made.
+//! Where a probe goes and what it asks: which command, which host, which port (PRB-11 to PRB-16). A handler that only
+//! looks like a probe errs before it is made.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::probe_schedule::ProbeTiming;
 use crate::logic::formats::expansion::{EXPANDED_MAX, TooLong, expand};
 
-/// What a probe is to do, and how long it has.
+/// The action of a probe, and its time limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeTarget {
     /// Run a command in the container.
@@ -76,7 +76,7 @@ pub struct GrpcProbe {
     pub timeout: Duration,
 }
 
-/// What the container's probe is to do.
+/// The action of the container's probe.
 ///
 /// # Errors
 /// Why it cannot be made: such a probe errs, it does not fail (PRB-07).

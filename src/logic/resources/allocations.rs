@@ -44,7 +44,7 @@ pub struct DeviceGroup {
 pub struct Allocations {
     /// By pod and the container's name. A container without an entry owns nothing alone.
     pub containers: BTreeMap<PodUid, BTreeMap<String, Allocation>>,
-    /// Whatever pods may be given, whoever has it now. With the policies `none` upstream's managers name nothing here.
+    /// The parts that pods may be given, free or taken. With the policies `none` upstream's managers name nothing here.
     pub allocatable: Allocation,
 }
 

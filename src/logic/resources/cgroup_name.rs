@@ -11,14 +11,14 @@ use crate::logic::model::ids::PodUid;
 
 /// The cgroup that holds all pods; upstream's `defaultNodeAllocatableCgroupName`.
 const KUBEPODS: &str = "kubepods";
-/// What names of pod cgroups begin with.
+/// The beginning of pod cgroups' names.
 const POD_PREFIX: &str = "pod";
 /// Ending of a slice's name.
 const SLICE_SUFFIX: &str = ".slice";
 /// Longest component taken, in bytes: a slice spells out its parents, and unit names end at 255.
 const COMPONENT_BYTES_MAX: usize = 128;
 
-/// Who creates cgroups: configuration `cgroupDriver`.
+/// The creator of cgroups: configuration `cgroupDriver`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CgroupDriver {
     /// The agent itself, in the cgroup file system.

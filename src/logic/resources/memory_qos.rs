@@ -21,7 +21,7 @@ const HIGH: &str = "memory.high";
 /// `memory.high` is a multiple of it, in bytes.
 const PAGE_BYTES: i64 = 4096;
 
-/// What the configuration and the node say about it.
+/// Settings from the configuration and the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryQos {
     /// `memoryThrottlingFactor`: the part of what lies between request and limit that may be used unslowed.
@@ -32,7 +32,7 @@ pub struct MemoryQos {
     pub allocatable_bytes: i64,
 }
 
-/// What is written beside the rest to a container's cgroup.
+/// The values that are written beside the rest to a container's cgroup.
 pub(super) fn container_unified(
     pod: &Pod,
     container: &Container,
@@ -46,7 +46,7 @@ pub(super) fn container_unified(
     if request != 0 && qos.reserves {
         put(key_of(pod, options), request);
     } else {
-        // What an earlier configuration kept is given back.
+        // A value that an earlier configuration kept is given back.
         put(MIN, 0);
         put(LOW, 0);
     }
@@ -60,7 +60,7 @@ pub(super) fn container_unified(
     unified
 }
 
-/// What is written beside the rest to a pod's cgroup.
+/// The values that are written beside the rest to a pod's cgroup.
 pub(super) fn pod_unified(pod: &Pod, options: &ResourceOptions) -> BTreeMap<String, String> {
     if !options.memory_qos.is_some_and(|qos| qos.reserves) {
         return BTreeMap::new();
@@ -70,8 +70,8 @@ pub(super) fn pod_unified(pod: &Pod, options: &ResourceOptions) -> BTreeMap<Stri
     reserved.into_iter().collect()
 }
 
-/// What all guaranteed and all burstable pods reserve together, each a tier of its own: what a cgroup keeps counts only as
-/// far as the ones above it keep as much. The first settings are those of the cgroup of all pods.
+/// The memory that all guaranteed and all burstable pods reserve together, each a tier of its own: a cgroup's reservation
+/// counts only as far as the cgroups above it reserve as much. The first settings are those of the cgroup of all pods.
 pub fn reserved_tier_settings(active: &TierSums, options: &ResourceOptions) -> Option<[BTreeMap<String, String>; 2]> {
     let active = if options.memory_qos?.reserves { *active } else { TierSums::default() };
     let (guaranteed, burstable) = (active.guaranteed_memory, active.burstable_memory);

@@ -1,4 +1,4 @@
-//! What a pod and its containers may use: from the API's requests and limits to the numbers the kernel takes.
+//! Limits of a pod and its containers: from the API's requests and limits to the numbers the kernel takes.
 //!
 //! Pure; owned by nobody, keeps nothing. Callers hand in pods with their *allocated* resources in the spec (upstream's
 //! allocation manager), the node's figures and the options of the configuration.
@@ -62,7 +62,7 @@ pub const MEMORY: &str = "memory";
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// The resource name of process ids in reservations; upstream's `pidlimit.PIDs`.
 pub const PIDS: &str = "pid";
-/// What names of huge page resources begin with; the page size follows, as a quantity.
+/// The beginning of huge page resources' names; the page size follows, as a quantity.
 pub const HUGEPAGES_PREFIX: &str = "hugepages-";
 
 /// The figures of the node that resources are computed against.
@@ -91,7 +91,7 @@ impl CgroupVersion {
     }
 }
 
-/// What the configuration and the host say about resources.
+/// Settings of resources from the configuration and the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceOptions {
     /// `cpuCFSQuota`: whether CPU limits are enforced at all.

@@ -1,4 +1,4 @@
-//! What is written to the agent's own cgroups: `kubepods`, the tiers, the pods, the reserved ones.
+//! Settings of the agent's own cgroups: `kubepods`, the tiers, the pods, the reserved ones.
 //!
 //! As upstream's `ResourceConfigForPod`, `setCPUCgroupConfig` and `getCgroupConfigInternal`.
 
@@ -17,7 +17,7 @@ use super::{
 /// Huge pages of a tier: no limit in practice; upstream's `setHugePagesUnbounded`.
 const HUGEPAGES_UNLIMITED: u64 = 1 << 62;
 
-/// What one cgroup is to be set to; what is absent is left as it is.
+/// The settings of one cgroup; an absent one is left as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CgroupSettings {
     /// Relative share of CPU time, 2 to 262144; on v2 written as `cpu.weight`.
@@ -35,7 +35,7 @@ pub struct CgroupSettings {
     /// Huge pages, in bytes by page size in bytes. When present, sizes of the host that are not listed are set to 0
     /// (or to [`CgroupSettings::hugepages_otherwise`]).
     pub hugepages: Option<BTreeMap<u64, u64>>,
-    /// What sizes not listed in `hugepages` are set to.
+    /// The limit of sizes not listed in `hugepages`.
     pub hugepages_otherwise: u64,
     /// Further v2 files and what is written to them.
     pub unified: BTreeMap<String, String>,
@@ -107,7 +107,7 @@ fn tier_settings(cpu_shares: u64) -> CgroupSettings {
     }
 }
 
-/// What `kubepods` may use: the capacity (CPU, memory, huge pages, `pid`), less the reservations when
+/// The limits of `kubepods`: the capacity (CPU, memory, huge pages, `pid`), less the reservations when
 /// `enforce_pods` (`pods` in `enforceNodeAllocatable`), never below nothing. The eviction threshold is not taken off
 /// here, so that there is room to act before the kernel does.
 pub fn kubepods_resources(capacity: &ResourceList, reservations: &[&ResourceList], enforce_pods: bool) -> ResourceList {

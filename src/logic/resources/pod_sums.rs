@@ -1,4 +1,4 @@
-//! What a pod asks for and is limited to as a whole.
+//! Requests and limits of a pod as a whole.
 //!
 //! Regular containers and sidecars run side by side and are added; an init container runs beside the sidecars before it
 //! only, so the largest such moment counts (KEP-753); pod-level values replace the sums (KEP-2837); the overhead of
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, container_limits, container_requests, resource_list};
 
-/// What a pod asks for. `pod_level_resources` is the gate of that name; without `overhead` the runtime's share is left
+/// The requests of a pod. `pod_level_resources` is the gate of that name; without `overhead` the runtime's share is left
 /// out.
 pub fn pod_requests(pod: &Pod, pod_level_resources: bool, overhead: bool) -> ResourceList {
     let Some(spec) = &pod.spec else { return ResourceList::new() };
@@ -23,7 +23,7 @@ pub fn pod_requests(pod: &Pod, pod_level_resources: bool, overhead: bool) -> Res
     requests
 }
 
-/// What a pod is limited to. The overhead is added only where there is a limit: it must not create one.
+/// The limits of a pod. The overhead is added only where there is a limit: it must not create one.
 pub fn pod_limits(pod: &Pod, pod_level_resources: bool, overhead: bool) -> ResourceList {
     let Some(spec) = &pod.spec else { return ResourceList::new() };
     let mut limits = aggregate_container_limits(spec);
@@ -41,12 +41,12 @@ pub fn pod_limits(pod: &Pod, pod_level_resources: bool, overhead: bool) -> Resou
     limits
 }
 
-/// What a pod's containers ask for, without pod-level resources and overhead.
+/// The requests of a pod's containers, without pod-level resources and overhead.
 pub fn aggregate_container_requests(spec: &PodSpec) -> ResourceList {
     aggregate(spec, container_requests)
 }
 
-/// What a pod's containers are limited to, without pod-level resources and overhead.
+/// The limits of a pod's containers, without pod-level resources and overhead.
 pub fn aggregate_container_limits(spec: &PodSpec) -> ResourceList {
     aggregate(spec, container_limits)
 }
@@ -63,7 +63,7 @@ pub(super) fn is_sidecar(init_container: &Container) -> bool {
     init_container.restart_policy.as_deref() == Some("Always")
 }
 
-/// What each moment of a pod's start is limited to: every regular container's own limits, then for each init
+/// The limits at each moment of a pod's start: every regular container's own limits, then for each init
 /// container the sum in force while it starts. Upstream asks these whether all are limited.
 pub(super) fn limits_by_moment(pod: &Pod) -> Vec<ResourceList> {
     let Some(spec) = &pod.spec else { return Vec::new() };
@@ -92,7 +92,7 @@ fn aggregate(spec: &PodSpec, of: fn(&Container) -> ResourceList) -> ResourceList
     sum
 }
 
-/// What is in force while each init container starts: itself and the sidecars before it.
+/// The resources in force while each init container starts: itself and the sidecars before it.
 fn init_moments(init_containers: &[Container], of: fn(&Container) -> ResourceList) -> Vec<ResourceList> {
     let mut sidecars = ResourceList::new();
     let mut moments = Vec::with_capacity(init_containers.len());

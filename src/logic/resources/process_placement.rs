@@ -7,7 +7,7 @@
 use super::CgroupVersion;
 use super::cgroup_name::{CgroupName, InvalidComponent};
 
-/// What the configuration asks for.
+/// The wishes of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacementSettings {
     /// Where the agent moves itself.
@@ -29,7 +29,7 @@ pub enum PlacementError {
     NoPath {
         /// The field of the configuration.
         field: &'static str,
-        /// What is wrong with it.
+        /// The fault in it.
         error: InvalidComponent,
     },
 }

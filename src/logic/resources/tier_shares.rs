@@ -1,4 +1,4 @@
-//! What the pods that count ask for of the cgroups above their own, pod by pod and as sums.
+//! Requests of the pods that count towards the cgroups above their own, pod by pod and as sums.
 //!
 //! Owned by `PodManager`. Pure: one pod that changes costs nothing of the others.
 
@@ -86,7 +86,7 @@ impl TierShares {
         gone.iter().for_each(|uid| self.set(uid, None, false));
     }
 
-    /// What they ask for together.
+    /// The sums of their requests.
     pub fn sums(&self) -> TierSums {
         self.sums
     }

@@ -1,4 +1,4 @@
-//! What changed between two looks at the runtime: lifecycle events and the pods they concern.
+//! Changes between two looks at the runtime: lifecycle events and the pods they concern.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ impl PodRecord {
     }
 }
 
-/// What a pod is made of, as lists tell it: where a look at it begins.
+/// The parts of a pod, as lists tell them: a look at it begins here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodParts {
     /// When the lists were asked for.
@@ -117,7 +117,7 @@ impl From<&RuntimePod> for PodRecord {
 /// One look at the runtime.
 pub type Relist = BTreeMap<PodUid, PodRecord>;
 
-/// What happened to an object; named as upstream's `PodLifecycleEventType`.
+/// The kind of an event of an object; named as upstream's `PodLifecycleEventType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, serde::Serialize)]
 pub enum EventKind {
     /// It runs now.
@@ -133,11 +133,11 @@ pub enum EventKind {
 /// A change of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecycleEvent {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
-    /// What it happened to.
+    /// The object that it happened to.
     pub object: ObjectId,
-    /// What happened.
+    /// The event.
     pub kind: EventKind,
 }
 

@@ -110,7 +110,7 @@ impl Relists {
         self.last_good.map_or(self.born + FIRST_RELIST_MAX, |last| last + RELIST_AGE_MAX)
     }
 
-    /// What is wrong by now. `hung` tells of a call that is open, and is asked where no relist has failed since.
+    /// The problem by now. `hung` tells of a call that is open, and is asked where no relist has failed since.
     pub fn problem(&self, now: Duration, hung: impl FnOnce() -> Option<String>) -> Option<String> {
         let why = self.why_none.clone().or_else(hung).unwrap_or_else(|| "no answer".to_owned());
         let age = self.last_good.map(|last| now.saturating_sub(last));

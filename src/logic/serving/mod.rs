@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use streams::limits::StreamLimits;
 
-/// What of logs is answered over HTTP.
+/// The logs that are answered over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ServedLogs {
     /// Gate `PodLogsQuerySplitStreams`: one stream of a container's log may be asked for alone.
@@ -24,7 +24,7 @@ pub struct ServedLogs {
     pub system_query: bool,
 }
 
-/// What the configuration says about exec, attach, port forward and checkpoints. Units are in the types.
+/// The configuration of exec, attach, port forward and checkpoints. Units are in the types.
 #[derive(Clone, Debug)]
 pub struct StreamSettings {
     /// Gate `ExtendWebSocketsToKubelet`: `v5.channel.k8s.io` and tunnels end at the agent, not at the runtime.

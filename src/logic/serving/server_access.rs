@@ -1,5 +1,5 @@
-//! Who may ask the server for what: the rights that a path needs, in the words of the API's authorizer (SRV-19), and what
-//! those without them are told (SRV-06). As upstream's `NodeRequestAttributesGetter`. Pure.
+//! Access to the server: the rights that a path needs, in the words of the API's authorizer (SRV-19), and the answers to
+//! users without them (SRV-06). As upstream's `NodeRequestAttributesGetter`. Pure.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ pub struct User {
     pub uid: String,
     /// Groups, in the order in which they were told.
     pub groups: Vec<String>,
-    /// What else is known, such as the ID of the credential.
+    /// Other facts, such as the ID of the credential.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Whoever proves nothing.
+    /// The user who proves nothing.
     pub fn anonymous() -> Self {
         Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }
@@ -71,18 +71,18 @@ pub fn subresources(path: &str) -> &'static [&'static str] {
     }
 }
 
-/// What is told to a user without rights.
+/// The answer to a user without rights.
 pub fn forbidden(user: &str, verb: &str, subresources: &[&str]) -> String {
     let tried = subresources.join(" ");
     format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{tried}])\n")
 }
 
-/// What is told when nobody could say whether the user has the right.
+/// The answer when nobody could say whether the user has the right.
 pub fn authorization_error(user: &str, verb: &str, subresource: &str) -> String {
     format!("Authorization error (user={user}, verb={verb}, resource=nodes, subresource={subresource})")
 }
 
-/// What a path of the server belongs to, which decides when it is there at all (SRV-07).
+/// The group of a path of the server, which decides when it is there at all (SRV-07).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
     /// Always there.
@@ -112,8 +112,8 @@ pub enum Gate {
     Statusz,
 }
 
-/// Everything that is served to users with rights: a path alone, or, with a slash at its end, all below it. What is not
-/// here is not served, whatever routes there are.
+/// Everything that is served to users with rights: a path alone, or, with a slash at its end, all below it. A path that
+/// is not here is not served, whatever routes there are.
 pub const PATHS: &[(&str, Group)] = &[
     ("/healthz", Group::Always),
     ("/healthz/", Group::Always),
@@ -142,7 +142,7 @@ pub const PATHS: &[(&str, Group)] = &[
     ("/debug/actors/trace", Group::DebugHidden),
 ];
 
-/// What `enableDebuggingHandlers` and its like say.
+/// The settings `enableDebuggingHandlers` and its like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switches {
     /// `enableDebuggingHandlers`.
@@ -176,7 +176,7 @@ impl Default for Switches {
     }
 }
 
-/// What becomes of a request before anybody is asked who sent it.
+/// The fate of a request before anybody is asked who sent it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Way {
     /// It goes on to authentication.

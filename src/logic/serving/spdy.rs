@@ -28,7 +28,7 @@ const COMPRESSED_HEAD: [u8; 6] = [0x78, 0x20, 0xe3, 0xc6, 0xa7, 0xc2];
 /// An empty stored block: all that was sent before is to be handed on.
 const FLUSHED: [u8; 5] = [0, 0, 0, 0xff, 0xff];
 
-/// What the other side says.
+/// A frame of the other side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A piece of a stream's data, as much as was there; the last of a frame says whether the stream ends.
@@ -213,7 +213,7 @@ impl Writer {
     }
 }
 
-/// What comes before `length` bytes of a stream's data, [`DATA_BYTES_MAX`] at most.
+/// The head before `length` bytes of a stream's data, [`DATA_BYTES_MAX`] at most.
 pub fn data_head(stream: u32, length: usize, ends: bool) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&stream.to_be_bytes());

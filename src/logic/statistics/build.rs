@@ -1,6 +1,7 @@
 //! From a snapshot to `/stats/summary`: upstream's derivations (SRV-24, SRV-25).
 //!
-//! What the kernel does not tell is left out, but for pressure: upstream shows zeros where the kernel has no figures.
+//! Figures that the kernel does not have are left out, but for pressure: upstream shows zeros where the kernel has no
+//! figures.
 
 use super::figures::{FileSystem, GroupFigures, Interface, Pressure, Usage, is_limit};
 use super::sample::{ContainerSample, DiskSample, Group, PodSample, RuntimeDisk, Snapshot, System};
@@ -13,7 +14,7 @@ use crate::logic::model::time::Moment;
 /// The interface that counts as a pod's or node's own.
 const DEFAULT_INTERFACE: &str = "eth0";
 
-/// What the summary says beside the figures.
+/// The parts of the summary beside the figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The node's name.
@@ -236,7 +237,7 @@ fn processes(pod: &PodSample) -> Option<ProcessStats> {
     (!counts.is_empty()).then(|| ProcessStats { process_count: counts.iter().sum() })
 }
 
-/// What a file system has, with nothing said of who uses it.
+/// The space of a file system, with nothing said of its users.
 fn space(system: &FileSystem) -> FsStats {
     FsStats {
         time: Time(system.at),

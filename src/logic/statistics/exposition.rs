@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::logic::model::time::Moment;
 
-/// What a family's values are.
+/// The kind of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Kind {
@@ -89,7 +89,7 @@ impl Exposition {
         self.text.push('\n');
     }
 
-    /// What was written.
+    /// The text so far.
     pub fn into_text(self) -> String {
         self.text
     }

@@ -1,4 +1,4 @@
-//! What the kernel says of one control group, one network interface, one file system. Units are in the names or docs.
+//! The kernel's figures of one control group, one network interface, one file system. Units are in the names or docs.
 
 use crate::logic::model::time::Moment;
 
@@ -100,7 +100,7 @@ pub struct MemoryFigures {
 }
 
 impl MemoryFigures {
-    /// What cannot simply be given back: all but the page cache that nobody used lately.
+    /// Memory that cannot simply be given back: all but the page cache that nobody used lately.
     pub fn working_set(&self) -> u64 {
         self.usage.saturating_sub(self.inactive_file)
     }
@@ -149,7 +149,7 @@ impl Operations {
     }
 }
 
-/// What a group did on one block device.
+/// A group's activity on one block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFigures {
     /// The device's number.
@@ -216,9 +216,9 @@ pub struct GroupFigures {
 pub struct Interface {
     /// Name.
     pub name: String,
-    /// What came in.
+    /// Incoming traffic.
     pub received: Traffic,
-    /// What went out.
+    /// Outgoing traffic.
     pub sent: Traffic,
 }
 
@@ -310,7 +310,7 @@ pub struct DiskFigures {
     pub weighted_io_ms: u64,
 }
 
-/// What a walk through a directory counted: blocks in use, files counted once however many names they have.
+/// The counts of a walk through a directory: blocks in use, files counted once however many names they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// When the walk ended.

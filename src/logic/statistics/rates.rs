@@ -8,7 +8,7 @@ use crate::logic::model::time::Moment;
 
 /// Looks nearer to each other tell no rate: the later one leaves what the earlier ones told.
 const SPAN_MIN: Duration = Duration::from_millis(500);
-/// What was seen longer ago is forgotten (upstream's period).
+/// A sight that is older is forgotten (upstream's period).
 const KEPT: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ struct Seen {
     nano_cores: Option<u64>,
 }
 
-/// What was seen of each group last.
+/// The last sight of each group.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     seen: BTreeMap<String, Seen>,

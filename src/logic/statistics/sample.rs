@@ -17,7 +17,7 @@ pub enum Depth {
     Everything,
 }
 
-/// What a look is to show.
+/// The wanted parts of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Of groups.
@@ -41,7 +41,7 @@ impl Wanted {
         self.depth >= other.depth && (self.disks || !other.disks)
     }
 
-    /// What serves both.
+    /// The parts that serve both.
     pub fn and(self, other: Self) -> Self {
         Self { depth: self.depth.max(other.depth), disks: self.disks || other.disks }
     }
@@ -52,7 +52,7 @@ impl Wanted {
 pub struct Group {
     /// The path; `/` for the root.
     pub path: String,
-    /// What was read.
+    /// The figures as read.
     pub figures: GroupFigures,
 }
 
@@ -85,7 +85,7 @@ pub struct NodeSample {
     pub pids_max: Option<u64>,
     /// Threads there are, where known.
     pub threads: Option<u64>,
-    /// What it is.
+    /// The machine's facts.
     pub machine: Machine,
     /// Block devices that are mounted; with [`Depth::Everything`].
     pub devices: Vec<MountedDevice>,
@@ -166,7 +166,7 @@ pub struct RuntimeDisk {
     pub file_system: Option<FileSystem>,
     /// When the runtime looked.
     pub at: Moment,
-    /// What the runtime uses of it, in bytes.
+    /// The runtime's use of it, in bytes.
     pub used: Option<u64>,
     /// Files of the runtime on it.
     pub inodes_used: Option<u64>,
@@ -203,7 +203,7 @@ impl RawSample {
     }
 }
 
-/// What is known of the machine and does not change while the agent runs.
+/// Facts of the machine that do not change while the agent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Logical processors.
@@ -224,7 +224,7 @@ pub struct Machine {
     pub system_uuid: String,
     /// Of the kernel.
     pub kernel_version: String,
-    /// What the operating system calls itself.
+    /// The operating system's version, in its own words.
     pub os_version: String,
 }
 

@@ -89,7 +89,7 @@ pub struct RuntimeStats {
     pub container_fs: Option<FsStats>,
 }
 
-/// Whose.
+/// The owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PodReference {
     /// Name.
@@ -125,7 +125,7 @@ pub struct PodStats {
     /// Its volumes.
     #[serde(rename = "volume", skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeStats>,
-    /// What of the node's disk counts against its limit.
+    /// The use of the node's disk that counts against its limit.
     #[serde(rename = "ephemeral-storage", skip_serializing_if = "Option::is_none")]
     pub ephemeral_storage: Option<FsStats>,
     /// Its processes.
@@ -200,7 +200,7 @@ pub struct MemoryStats {
     /// All.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_bytes: Option<u64>,
-    /// What cannot simply be given back.
+    /// Memory that cannot simply be given back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_set_bytes: Option<u64>,
     /// Anonymous memory.
@@ -286,7 +286,7 @@ pub struct Decimal(pub f64);
 
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // What is told here are percentages: neither the cast's bounds nor its sign are ever met.
+        // The values here are percentages: neither the cast's bounds nor its sign are ever met.
         if self.0.fract() == 0.0 { serializer.serialize_u64(self.0 as u64) } else { serializer.serialize_f64(self.0) }
     }
 }

@@ -17,12 +17,12 @@ pub enum Measure {
     FileSystem,
 }
 
-/// What was found out about a volume.
+/// The findings about a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     /// The file system that it is on.
     pub file_system: FileSystem,
-    /// What it uses of that; `None` for one that has the file system for itself.
+    /// Its use of that; `None` for one that has the file system for itself.
     pub usage: Option<Usage>,
 }
 

@@ -10,7 +10,7 @@ use crate::logic::model::ids::{ContainerId, PodUid};
 /// A walk may take this part of the time until the next one.
 const SHARE: u32 = 100;
 
-/// What is walked.
+/// The subject of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WalkKey {
     /// A container's writable layer.
@@ -27,7 +27,7 @@ struct Record {
     spread: f64,
 }
 
-/// What was walked when. Times are the agent's uptime.
+/// The last walks and their times. Times are the agent's uptime.
 #[derive(Clone, Debug, Default)]
 pub struct Walks {
     records: BTreeMap<WalkKey, Record>,
@@ -59,7 +59,7 @@ impl Walks {
         self.records.insert(key, Record { ended: uptime, took, spread: 1.0 + chance.clamp(0.0, 1.0) });
     }
 
-    /// What is known to have been walked.
+    /// The subjects that are known to have been walked.
     pub fn known(&self) -> BTreeSet<&WalkKey> {
         self.records.keys().collect()
     }

@@ -36,7 +36,7 @@ pub enum Order {
     Create(Box<Pod>),
     /// Delete the mirror of this name, with grace period 0, if it still has this UID.
     Delete {
-        /// Whose.
+        /// The pod's full name.
         full_name: FullName,
         /// The mirror's own.
         uid: String,
@@ -44,7 +44,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Whose mirror.
+    /// The full name of the mirror's pod.
     pub fn full_name(&self) -> FullName {
         match self {
             Self::Create(pod) => full_name(pod),
@@ -68,7 +68,7 @@ pub enum Outcome {
     Refused,
 }
 
-/// What an answer told that the API server may not show yet.
+/// News of an answer that the API server may not show yet.
 #[derive(Debug)]
 struct Ahead {
     /// UIDs of the mirrors before it, `None` where there was none: while one of these is shown, the answer is newer.
@@ -90,7 +90,7 @@ pub struct MirrorPods {
     /// `None` until the API server was heard.
     mirrors: Option<BTreeMap<FullName, Arc<Pod>>>,
     owner: Option<OwnerReference>,
-    /// What answers told since.
+    /// News of answers since.
     ahead: BTreeMap<FullName, Ahead>,
     /// Calls under way, with the UID of the mirror that was shown when each was ordered.
     calling: BTreeMap<FullName, Option<String>>,

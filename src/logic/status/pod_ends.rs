@@ -1,5 +1,5 @@
 //! How pods ended, as long as this process has told of it: a pod that is over stays over (POD-07, POD-25), whichever actor
-//! begins anew. What the runtime shows of a pod that failed for its deadline looks like the work of a reboot, and by a
+//! begins anew. In the runtime, a pod that failed for its deadline looks like the work of a reboot, and by a
 //! clock that was set since its time is not over.
 //!
 //! `PodWorker` says how its pod ended, `PodManager` reminds the next worker. Upstream keeps as much: nothing outlives the
@@ -74,7 +74,7 @@ mod tests {
         Arc::new(serde_json::from_value(json!({ "phase": phase, "reason": reason })).expect("a status"))
     }
 
-    /// What a pod with this status, or none, is recalled with.
+    /// The status with which a pod with this status, or none, is recalled.
     fn recalled(ends: &PodEnds, uid: &PodUid, before: Option<&Arc<PodStatus>>) -> Option<PodStatus> {
         let status = before.map(|status| PodStatus::clone(status));
         ends.recall(uid, Arc::new(Pod { status, ..Pod::default() })).status.clone()

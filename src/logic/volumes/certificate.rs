@@ -23,7 +23,7 @@ const JITTER_MAX: Duration = Duration::from_secs(300);
 /// Which certificate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CertificateKey {
-    /// Whose.
+    /// The pod's UID.
     pub pod_uid: PodUid,
     /// The volume's name in the pod.
     pub volume: String,
@@ -31,7 +31,7 @@ pub struct CertificateKey {
     pub source: usize,
 }
 
-/// What is asked of a signer.
+/// The request to a signer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// The pod's namespace, name and service account.
@@ -40,14 +40,14 @@ pub struct Wanted {
     pub pod_name: String,
     /// See `namespace`.
     pub service_account: String,
-    /// Whose.
+    /// The pod's UID.
     pub pod_uid: PodUid,
     /// The source itself.
     pub source: PodCertificateProjection,
 }
 
 impl Wanted {
-    /// What this source of this pod asks for.
+    /// The request of this source of this pod.
     pub fn new(pod: &Pod, source: &PodCertificateProjection) -> Self {
         let text = |text: Option<&String>| text.cloned().unwrap_or_default();
         Self {
@@ -102,7 +102,7 @@ pub enum CertificateState {
     Refused(String),
 }
 
-/// What is to be done before the volume can be set up.
+/// The next step before the volume can be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Make a key, and a request.
@@ -119,7 +119,7 @@ pub type KeyAndChain = Result<(Arc<str>, Arc<str>), String>;
 /// An Event about the pod: reason and message.
 pub type CertificateEvent = (EventReason, String);
 
-/// What to do now.
+/// The next step now.
 pub fn next_step(state: Option<&CertificateState>, now: Moment) -> Step {
     match state {
         None => Step::Ask,
@@ -189,7 +189,7 @@ pub fn note_looked(
     (Some(state), vec![])
 }
 
-/// What is to be said of a certificate that should have been replaced; each once.
+/// The news about a certificate that should have been replaced; each once.
 pub fn overdue(state: &mut CertificateState, now: Moment) -> Vec<CertificateEvent> {
     let CertificateState::Issued(issued, _) = state else { return vec![] };
     let mut events = vec![];

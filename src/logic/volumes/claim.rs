@@ -99,7 +99,7 @@ pub struct Resolved {
     pub place: Option<VolumePlace>,
     /// A path of the host, given to containers as it is.
     pub host_path: Option<String>,
-    /// What is to be done.
+    /// The order that sets it up.
     pub set_up: SetUp,
     /// Whether its files are to be labelled, where SELinux is on: only those that are the pod's to change (VOL-31).
     pub relabel: bool,
@@ -138,7 +138,7 @@ pub fn is_block(volume: &PersistentVolume) -> bool {
     volume.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref()) == Some("Block")
 }
 
-/// What the host is to do for a persistent volume. `node` is this node, where it is known.
+/// The host's orders for a persistent volume. `node` is this node, where it is known.
 ///
 /// # Errors
 /// A volume that belongs to other nodes (VOL-11), mount options that its kind has none of (VOL-48), or a kind that this

@@ -1,4 +1,4 @@
-//! What a container sees of its pod's volumes (VOL-33, VOL-34): one entry for each of its `volumeMounts`, in order.
+//! A container's view of its pod's volumes (VOL-33, VOL-34): one entry for each of its `volumeMounts`, in order.
 
 use std::collections::BTreeSet;
 

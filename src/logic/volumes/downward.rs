@@ -107,7 +107,7 @@ fn rounded_up(amount: i64, divisor: i64) -> i64 {
     if amount % divisor > 0 { whole.saturating_add(1) } else { whole }
 }
 
-/// What the pod's containers have at most together. As upstream, the pod's limit counts only of what the node has.
+/// The most that the pod's containers have together. As upstream, the pod's limit counts only of what the node has.
 fn bounds(pod: &Pod, allocatable: &ResourceList) -> ResourceList {
     let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let own = resource_list(own.and_then(|resources| resources.limits.as_ref()));

@@ -1,4 +1,4 @@
-//! What a pod's volumes are, what is in them and where containers see them.
+//! A pod's volumes, their content, and where containers see them.
 //!
 //! Pure. `plan` says which volumes a pod uses and of which kind; `order` is what the host is told to do for one;
 //! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `container_mounts` and `nested`

@@ -1,8 +1,8 @@
-//! What the containers of a pod mount, from whatever list of its spec.
+//! Mounts of a pod's containers, from any list of its spec.
 
 use k8s_openapi::api::core::v1::{Pod, SecurityContext, VolumeDevice, VolumeMount};
 
-/// What a container of any kind mounts.
+/// The mounts of a container of any kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Mounting<'a> {
     /// `volumeMounts`.

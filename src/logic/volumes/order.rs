@@ -1,4 +1,4 @@
-//! What the host is told to do for one volume: plain data, made by `plan` and carried out by the adapter.
+//! Orders to the host for one volume: plain data, made by `plan` and carried out by the adapter.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub mod plugin {
 /// Where a volume is on the node: `pods/<uid>/volumes/<plugin>/<name>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumePlace {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// One of [`plugin`], or what was found on the disk.
     pub plugin: String,
@@ -64,7 +64,7 @@ impl fmt::Display for VolumePlace {
     }
 }
 
-/// What an empty directory is made of.
+/// The medium of an empty directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// The root directory's disk.
@@ -91,7 +91,7 @@ pub enum ChangePolicy {
     OnRootMismatch,
 }
 
-/// Whose a volume's files are to be.
+/// The owner of a volume's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Ownership {
     /// The group; `None` changes nothing.
@@ -102,7 +102,7 @@ pub struct Ownership {
     pub read_only: bool,
 }
 
-/// What a hostPath must be.
+/// The required kind of a hostPath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPathKind {
     /// Not looked at.
@@ -146,27 +146,27 @@ impl HostPathKind {
 /// Files to be written, all at once (VOL-17). No `Debug` of what is in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilesOrder {
-    /// What the files are kept on.
+    /// The medium of the files.
     pub medium: Medium,
     /// The files.
     pub payload: Payload,
     /// Directories that other volumes are mounted on, made beforehand: the volume is read-only in containers (VOL-35).
     /// Relative to the volume.
     pub mount_points: Vec<String>,
-    /// Whose they are to be; the policy is always `Always`.
+    /// Their ownership; the policy is always `Always`.
     pub ownership: Ownership,
     /// Names the new version's directory.
     pub now: Moment,
 }
 
-/// What is to be done so that a volume is there.
+/// The order by which a volume comes to be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetUp {
     /// An empty directory, made once: what is in it survives restarts of containers and of the agent (VOL-18).
     EmptyDir {
         /// Of what.
         medium: Medium,
-        /// Whose.
+        /// The owner of its files.
         ownership: Ownership,
     },
     /// Files.
@@ -175,7 +175,7 @@ pub enum SetUp {
     HostPath {
         /// Absolute.
         path: String,
-        /// What it must be.
+        /// The kind that it must be.
         kind: HostPathKind,
     },
     /// A directory of the host, or the file system on a block device of the host, mounted at the volume's place (local
@@ -210,7 +210,7 @@ pub struct LocalOrder {
     pub read_only: bool,
     /// Of the mount, as the persistent volume says.
     pub options: Vec<String>,
-    /// Whose.
+    /// The owner of its files.
     pub ownership: Ownership,
     /// Whether one pod at a time may have it (VOL-10).
     pub exclusive: bool,

@@ -16,7 +16,7 @@ const PATH_BYTES_MAX: usize = 4096;
 /// One file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PayloadFile {
-    /// What is in it.
+    /// Its content.
     pub content: Arc<[u8]>,
     /// Permission bits, exactly, whatever the umask.
     pub mode: u32,

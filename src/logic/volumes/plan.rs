@@ -68,19 +68,19 @@ pub struct VolumePlan {
     pub kind: VolumeKind,
 }
 
-/// What the node is, as far as volumes depend on it.
+/// The facts of the node on which volumes depend.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
-    /// What the node has for pods; at least its memory.
+    /// The node's resources for pods; at least its memory.
     pub allocatable: ResourceList,
     /// How resources become figures.
     pub resources: ResourceOptions,
 }
 
-/// What the configuration and the machine say of the node; its Node says it better.
+/// Facts of the node from the configuration and the machine; its Node says it better.
 #[derive(Clone, Debug)]
 pub struct NodeMeans {
-    /// What pods may use, as a Node would say it.
+    /// The amounts that pods may use, as a Node would say it.
     pub allocatable: ResourceList,
     /// All memory of the machine, in bytes.
     pub memory_bytes: i64,
@@ -89,7 +89,7 @@ pub struct NodeMeans {
 }
 
 impl NodeFacts {
-    /// What the node has for pods, as its Node says it, if there is one; where nothing is said of memory, all of it.
+    /// The node's resources for pods, as its Node says it, if there is one; where nothing is said of memory, all of it.
     pub fn of(node: Option<&Node>, means: &NodeMeans) -> Self {
         let mut allocatable = node_allocatable(node, &means.allocatable);
         let all = || Quantity::from_units(means.memory_bytes, Format::BinarySi);
@@ -98,7 +98,7 @@ impl NodeFacts {
     }
 }
 
-/// What a node has for pods: what its Node says (upstream takes it from there), else `otherwise`.
+/// A node's resources for pods: as its Node says (upstream takes it from there), else `otherwise`.
 pub fn node_allocatable(node: Option<&Node>, otherwise: &ResourceList) -> ResourceList {
     let told = node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
     match resource_list(told) {
@@ -247,7 +247,7 @@ impl VolumePlan {
         Some(VolumePlace { uid: uid.clone(), plugin: plugin.to_owned(), name: self.name.clone(), is_device: false })
     }
 
-    /// What the host is to do; claims are resolved elsewhere ([`super::claim`]).
+    /// The host's orders; claims are resolved elsewhere ([`super::claim`]).
     ///
     /// # Errors
     /// The text that follows `MountVolume.SetUp failed for volume "…" : `.
@@ -325,7 +325,7 @@ impl VolumePlan {
         sources.filter_map(|(place, projection)| Some((place, projection.pod_certificate.as_ref()?))).collect()
     }
 
-    /// What must be looked for before [`Self::set_up`].
+    /// The objects that must be looked for before [`Self::set_up`].
     pub fn needs(&self, pod: &Pod) -> Needs {
         let mut needs = Needs::default();
         match &self.kind {

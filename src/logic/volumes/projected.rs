@@ -32,7 +32,7 @@ pub struct Sources {
     pub certificates: BTreeMap<usize, KeyAndChain>,
 }
 
-/// Whose files may be read by whom: see [`private_file`].
+/// Owner and readers of files: see [`private_file`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readers {
     /// The user that all containers run as, if they agree.

@@ -1,4 +1,4 @@
-//! What is told of a change of files' ownership that takes long (VOL-29).
+//! News of a change of files' ownership that takes long (VOL-29).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const FIRST_AFTER: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_secs(60);
 /// Where upstream explains what can be done.
 const ADVICE: &str = "https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods";
-/// What is said of it in the pod's conditions: the same as long as it goes on.
+/// The message in the pod's conditions: the same as long as it goes on.
 pub const DOING: &str =
     "its files are given to the pod's fsGroup; fsGroupChangePolicy OnRootMismatch does so only once";
 

@@ -11,7 +11,7 @@ pub enum VolumeStep {
     /// Whether its kind takes mount options.
     #[strum(to_string = "MountVolume.MountOptionSupport check failed")]
     MountOptions,
-    /// What to mount.
+    /// The choice of a mounter.
     #[strum(to_string = "MountVolume.NewMounter initialization failed")]
     NewMounter,
     /// The device behind it.
@@ -37,7 +37,7 @@ pub enum VolumeStep {
 }
 
 impl VolumeStep {
-    /// The reason of the Event. What is wrong with a device has one of its own, as upstream, but for a volume of other nodes.
+    /// The reason of the Event. A fault of a device has one of its own, as upstream, but for a volume of other nodes.
     pub fn reason(self) -> EventReason {
         match self {
             Self::FindMapper | Self::SetUpDevice | Self::MapBlockVolume => EventReason::FailedMapVolume,

@@ -13,7 +13,7 @@ const JITTER_SECONDS_MAX: f64 = 10.0;
 /// How long a token is to live when the pod does not say.
 pub const EXPIRATION_SECONDS: i64 = 3600;
 
-/// What tells tokens apart: whom one is for and what it is bound to.
+/// The key that tells tokens apart: the account that one is for and the object that it is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenKey {
     /// The service account's namespace.
@@ -22,7 +22,7 @@ pub struct TokenKey {
     pub service_account: String,
     /// The UID that it must have, so that an account which was made anew under the name gets nothing; empty where any may.
     pub service_account_uid: String,
-    /// Who is to accept it; empty for the API server's default.
+    /// Its audience; empty for the API server's default.
     pub audience: String,
     /// How long it is to live, in seconds.
     pub expiration_seconds: i64,

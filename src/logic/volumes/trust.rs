@@ -26,7 +26,7 @@ pub enum TrustKey {
     },
 }
 
-/// What the source means.
+/// The meaning of the source.
 ///
 /// # Errors
 /// A source that names nothing, or whose selector is none.
@@ -95,7 +95,7 @@ pub(super) fn bodies(bundle: &str) -> Vec<String> {
         } else if line.starts_with("-----END ") {
             found.extend(open.take().filter(|body| is_base64(body)));
         } else if let Some(body) = open.as_mut().filter(|_| !line.contains(':')) {
-            body.push_str(line); // What has a colon is a header of the block.
+            body.push_str(line); // A line with a colon is a header of the block.
         }
     }
     found

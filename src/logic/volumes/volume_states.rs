@@ -2,8 +2,8 @@
 //!
 //! Owned by `VolumeManager`, which feeds it and carries out its orders. Level-triggered like the pods' own machine: each
 //! input may be lost or repeated. A pod is either wanted or released, and only its `Release` leads to unmounting; it is
-//! sent once the pod's containers are gone. What a released pod has is read from the disk, not from memory, so that a
-//! restart of the agent changes nothing. Mounting begins only when nothing of the pod is being unmounted.
+//! sent once the pod's containers are gone. The volumes of a released pod are read from the disk, not from memory, so
+//! that a restart of the agent changes nothing. Mounting begins only when nothing of the pod is being unmounted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -64,26 +64,26 @@ pub struct TaskFailure {
     pub look_again: Option<Duration>,
 }
 
-/// What is seen.
+/// An observation.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// The pod is to have these volumes: name, and whether it is set up again at each such input.
     Want {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
         /// Which.
         volumes: Vec<(String, bool)>,
     },
-    /// What these volumes are made of is not as it was: a try that waits because of failures waits no longer.
+    /// The content of these volumes is not as it was: a try that waits because of failures waits no longer.
     Changed {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
         /// Which.
         volumes: Vec<String>,
     },
     /// A task that takes long is at work, and does not hang.
     Moves {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
         /// Which.
         task: Task,
@@ -92,17 +92,17 @@ pub enum Input {
     },
     /// Nothing of the pod starts any more: its volumes stay as they are, until they are wanted anew or released.
     Settle {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
     },
     /// The pod's containers are gone: its volumes go.
     Release {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
     },
     /// A task ended; `List` with what it found.
     Ended {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
         /// Which.
         task: Task,
@@ -114,7 +114,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whose volumes it is about; `None` of one that may be about any.
+    /// The pod of the volumes; `None` of one that may be about any.
     pub fn about(&self) -> Option<&PodUid> {
         match self {
             Self::Want { uid, .. } | Self::Changed { uid, .. } | Self::Moves { uid, .. } => Some(uid),
@@ -127,7 +127,7 @@ impl Input {
 /// A task to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// Which.
     pub task: Task,
@@ -163,7 +163,7 @@ pub struct MountedVolumes {
 pub struct MountedVolume {
     /// Its path on the host; empty for an image.
     pub host_path: String,
-    /// What it is called in its place: the persistent volume's name for a claim.
+    /// Its name in that place: the persistent volume's name for a claim.
     pub name: String,
     /// A group that its files are meant for, from the persistent volume.
     pub group: Option<i64>,
@@ -238,7 +238,7 @@ impl PodState {
         self.running.iter().any(|(task, running)| !(matches!(task, Task::Mount(_)) && running.hangs(now)))
     }
 
-    /// What is to be done by and by, whether or not it may be tried now.
+    /// The tasks to do by and by, whether or not they may be tried now.
     fn due(&self, now: Steady) -> Vec<Task> {
         if self.wanted {
             let due = self.volumes.iter().filter(|(_, volume)| volume.due && !self.is_releasing());
@@ -358,7 +358,7 @@ impl VolumeStates {
         let pod = self.pods.entry(uid.clone()).or_default();
         pod.settled = false;
         if !std::mem::replace(&mut pod.wanted, true) {
-            // What a release has done meanwhile is not known: every volume is set up anew, which finds what is there.
+            // The result of a release meanwhile is not known: every volume is set up anew, which finds what is there.
             pod.volumes.clear();
             pod.failures.clear();
             pod.looks.clear();
@@ -551,7 +551,7 @@ impl VolumeStates {
         Standing::Failed(VolumeFailure { message, retry_after: self.retry_after(uid, task, now), in_processing: false })
     }
 
-    /// What there is to say of a task that takes long. It names points in time, not spans, so that it stays the same.
+    /// The news of a task that takes long. It names points in time, not spans, so that it stays the same.
     fn hangs(pod: &PodState, now: Steady) -> Option<Standing> {
         let (task, running) = pod.running.iter().find(|(_, running)| now.since(running.began) >= HANGS_AFTER)?;
         let since = running.since.to_timestamp();

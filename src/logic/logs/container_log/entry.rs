@@ -68,7 +68,7 @@ pub struct WrittenTime {
 }
 
 impl WrittenTime {
-    /// What upstream takes where a JSON line has no time.
+    /// Upstream's time for a JSON line without one.
     const NONE: Self = Self { text: *b"0001-01-01T00:00:00", nanos: 0, offset: 0 };
 
     /// Reads a time, as lenient as upstream's reader: a fraction of any length, or none.
@@ -174,7 +174,7 @@ pub struct Entry<'a> {
     pub stream: LogStream,
     /// Whether the line goes on in the next entry: the end of this one is then no end of a line.
     pub partial: bool,
-    /// What was written, with the end of the line.
+    /// The written bytes, with the end of the line.
     pub content: Cow<'a, [u8]>,
 }
 
@@ -193,7 +193,7 @@ impl LogFormat {
     }
 }
 
-/// What a line of the runtime's says before its content, and the rest of the line. The end of a line that is partial is
+/// The header of a line of the runtime's, and the rest of the line. The end of a line that is partial is
 /// cut off. Works for a line that is not there to its end yet, too, if what is there holds the header.
 pub fn parse_cri(line: &[u8]) -> Option<Entry<'_>> {
     let head = &line[..line.len().min(HEADER_BYTES_MAX)];

@@ -6,10 +6,10 @@
 use super::entry::{Entry, LogFormat, LogStream, LogTime, parse_cri};
 use crate::logic::formats::go_text::quoted;
 
-/// What is shown of a line that is of no format when it is the first.
+/// The most that is printed of a first line that is of no format.
 const STRANGE_LINE_BYTES_MAX: usize = 4096;
 
-/// What is wanted of a log.
+/// A reader's wishes about a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PrintOptions {
     /// Lines that are older are passed over.
@@ -24,7 +24,7 @@ pub struct PrintOptions {
     pub stream: Option<LogStream>,
 }
 
-/// What may come after the bytes that are given to [`Printer::print`].
+/// The possible continuation of the bytes that are given to [`Printer::print`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// An unfinished line may be given again with more of it.
@@ -88,8 +88,8 @@ impl Printer {
         self.strange
     }
 
-    /// Takes bytes of the log, appends what is shown of them to `out`, and says how many it took. What it did not take
-    /// is given again, with more behind it.
+    /// Takes bytes of the log, appends their printed form to `out`, and says how many it took. The caller gives the rest
+    /// again, with more behind it.
     ///
     /// # Errors
     /// The first line is of no known format.

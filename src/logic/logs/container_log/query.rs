@@ -1,4 +1,4 @@
-//! What a reader of a container's log asks for: the query of `/containerLogs`, checked as upstream does (SRV-33).
+//! The request of a reader of a container's log: the query of `/containerLogs`, checked as upstream does (SRV-33).
 
 use super::entry::{LogStream, LogTime, WrittenTime};
 use super::printer::PrintOptions;
@@ -113,8 +113,8 @@ impl LogQuery {
         ))
     }
 
-    /// What is to be shown of the files, asked at `now`. The number of lines counts against later lines only where they
-    /// are not followed.
+    /// The part of the files to print, asked at `now`. The number of lines counts against later lines only where they are not
+    /// followed.
     pub fn print_options(&self, now: Moment) -> PrintOptions {
         let since = match self.since {
             None | Some(Since::Time(None)) => None,

@@ -131,7 +131,7 @@ fn every_field() -> (BTreeSet<String>, Pod) {
     (seen.into_inner(), pod)
 }
 
-/// What the table says becomes of a field.
+/// The fate of a field, by the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// The pod runs.

@@ -13,7 +13,7 @@ use super::field::{Errors, FieldPath, text};
 use super::volumes::{Volumes, pull_policy};
 use super::{names, resources, security};
 
-/// What the rules about a container need to know of its pod.
+/// Facts of the pod that the rules about a container need.
 pub(super) struct PodFacts<'a> {
     /// The pod's volumes without an error of their own.
     pub volumes: Volumes<'a>,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::logic::formats::go_text::quoted;
 
-/// What is wrong with a field.
+/// A fault in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// A value must be given.
@@ -35,7 +35,7 @@ const ERRORS_MAX: usize = 500;
 pub struct FieldError {
     /// The field's path, `spec.containers[0].name`.
     pub path: String,
-    /// What kind of error.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// The value, when the kind repeats it.
     pub value: Option<Value>,

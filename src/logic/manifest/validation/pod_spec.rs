@@ -10,7 +10,7 @@ use super::container::{self, PodFacts};
 use super::field::{Errors, FieldPath, text};
 use super::{names, resources, scheduling, security, selectors, volumes};
 
-/// What the C library of a container takes.
+/// The most name servers that the C library of a container takes.
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
 const SEARCH_CHARACTERS_MAX: usize = 2048;

@@ -39,7 +39,7 @@ const STANDARD: [&str; 20] = [
 /// An error lists no more names to choose from than this.
 const NAMES_LISTED_MAX: usize = 100;
 
-/// Whose names are allowed.
+/// The kind of names that are allowed.
 #[derive(Clone, Copy)]
 enum Holder {
     Container,
@@ -103,7 +103,7 @@ fn room_for_containers(requirements: &ResourceRequirements, spec: &PodSpec, path
     }
 }
 
-/// What the pod costs beyond its containers.
+/// The cost of the pod beyond its containers.
 pub(super) fn overhead(overhead: &ResourceList, path: &FieldPath, errors: &mut Errors) {
     let requirements = ResourceRequirements { limits: Some(overhead.clone()), ..ResourceRequirements::default() };
     validate(&requirements, Holder::Container, path, errors);

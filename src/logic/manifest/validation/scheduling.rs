@@ -16,7 +16,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const WEIGHT_RANGE: &str = "must be in the range 1-100";
 
-/// What draws a pod to nodes and to other pods.
+/// The preferences of a pod for nodes and for other pods.
 pub(super) fn affinity(affinity: &Affinity, path: &FieldPath, errors: &mut Errors) {
     if let Some(nodes) = &affinity.node_affinity {
         node_affinity(nodes, &path.child("nodeAffinity"), errors);
@@ -229,7 +229,7 @@ fn positive(number: i32, path: &FieldPath, errors: &mut Errors) {
     }
 }
 
-/// What a pod puts up with.
+/// The taints that a pod puts up with.
 pub(super) fn tolerations(tolerations: &[Toleration], path: &FieldPath, errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = path.index(index);

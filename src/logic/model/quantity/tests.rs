@@ -67,7 +67,7 @@ fn every_notation_reads_and_prints_in_canonical_form() {
         ("123e0", "123", 123, 123_000),
         ("1.5e1", "15", 15, 15_000),
         ("1e+2", "100", 100, 100_000),
-        // What is too small becomes the smallest amount, what has too many places is rounded up.
+        // A value that is too small becomes the smallest amount, one with too many places is rounded up.
         ("0.1n", "1n", 1, 1),
         ("1e-40", "1e-9", 1, 1),
         ("1.0000000001", "1000000001n", 2, 1_001),

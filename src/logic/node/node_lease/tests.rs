@@ -181,7 +181,7 @@ fn any_input() -> impl Strategy<Value = Input> {
 }
 
 proptest! {
-    /// Whatever the server answers: exactly one thing is under way, or the keeper rests; and nothing without an owner
+    /// After any answer of the server, exactly one thing is under way, or the keeper rests; and nothing without an owner
     /// is ever stored.
     #[test]
     fn there_is_always_one_thing_under_way(inputs in proptest::collection::vec(any_input(), 0..80)) {

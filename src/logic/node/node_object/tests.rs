@@ -35,7 +35,7 @@ fn cve_2025_5187_sec_50_a_new_node_has_the_default_labels_and_nothing_more() {
     assert_eq!(node.metadata.labels, Some(expected));
     assert_eq!(node.metadata.name.as_deref(), Some("node-1"));
     assert_eq!(node.metadata.annotations, None);
-    // Who owns a Node can have it deleted (CVE-2025-5187).
+    // The owner of a Node can have it deleted (CVE-2025-5187).
     assert_eq!(node.metadata.owner_references, None);
     let spec = node.spec.expect("a spec");
     assert_eq!((spec.taints, spec.provider_id), (None, None));

@@ -16,7 +16,7 @@ use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, hugep
 /// The resource name of the number of pods.
 pub const PODS: &str = "pods";
 
-/// What the machine has.
+/// The resources of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Machine {
     /// Processors that are online.
@@ -35,7 +35,7 @@ pub struct Machine {
     pub boot_id: String,
 }
 
-/// What the configuration says about resources.
+/// The configuration of resources.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CapacitySettings {
     /// `maxPods`.
@@ -52,7 +52,7 @@ pub struct CapacitySettings {
     pub eviction_storage: Option<Portion>,
 }
 
-/// What device plugins offer.
+/// The resources that device plugins offer.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeviceResources {
     /// All devices known.
@@ -126,14 +126,14 @@ fn fill(
     }
 }
 
-/// What pods may use, as the status of a Node says it that has nothing from elsewhere.
+/// The amounts that pods may use, as the status of a Node without other resources says it.
 pub fn allocatable(settings: &CapacitySettings, machine: &Machine, storage_bytes: Option<i64>) -> ResourceList {
     let mut status = NodeStatus::default();
     set(&mut status, settings, Some(machine), storage_bytes, &DeviceResources::default());
     resource_list(status.allocatable.as_ref())
 }
 
-/// What a status of pods' capacity lacks before the node can be ready.
+/// The parts of pods' capacity that a status lacks before the node can be ready.
 pub fn missing(status: &NodeStatus, local_storage: bool) -> Vec<String> {
     let wanted = [CPU, MEMORY, PODS].into_iter().chain(local_storage.then_some(EPHEMERAL_STORAGE));
     let known = |name: &&str| status.capacity.as_ref().is_some_and(|capacity| capacity.contains_key(*name));
@@ -142,7 +142,7 @@ pub fn missing(status: &NodeStatus, local_storage: bool) -> Vec<String> {
 
 impl CapacitySettings {
     fn reservation(&self, name: &str, capacity: &BTreeMap<String, Amount>) -> Quantity {
-        // What somebody else patched in is nothing that the host needs a part of.
+        // A resource that somebody else patched in is nothing that the host needs a part of.
         let own = [CPU, MEMORY, EPHEMERAL_STORAGE].contains(&name) || name.starts_with(HUGEPAGES_PREFIX);
         if !own {
             return Quantity::ZERO;
@@ -181,8 +181,8 @@ struct Amount {
 }
 
 impl Amount {
-    /// Written as it was where that means the same, so that nothing is patched for its notation. What is made of it has
-    /// the notation of `amount` either way.
+    /// Written as it was where that means the same, so that nothing is patched for its notation. Values computed from
+    /// it have the notation of `amount` either way.
     fn or_new(&self, amount: Quantity) -> Self {
         let new = Self::from(amount);
         if same_amount(&self.text, &new.text) { Self { text: self.text.clone(), ..new } } else { new }

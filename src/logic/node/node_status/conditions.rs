@@ -23,7 +23,7 @@ pub struct Problems {
     pub shutdown: Option<String>,
     /// Resources whose capacity is not known.
     pub missing_capacity: Vec<String>,
-    /// What the host cannot enforce; a warning, not a reason.
+    /// The settings that the host cannot enforce; a warning, not a reason.
     pub unenforced: Option<String>,
 }
 
@@ -57,7 +57,7 @@ const PID: Wording = Wording {
 /// The type of the condition that says whether pods can run here.
 pub const READY: &str = "Ready";
 
-/// What the status says about a condition: `True`, `False` or `Unknown`; nothing when it has none of this type.
+/// The value of a condition in the status: `True`, `False` or `Unknown`; `None` when it has none of this type.
 pub fn condition_status<'a>(status: Option<&'a NodeStatus>, kind: &str) -> Option<&'a str> {
     let found = status?.conditions.iter().flatten().find(|condition| condition.type_ == kind)?;
     Some(&found.status)

@@ -30,7 +30,7 @@ pub const USER_NAMESPACES_HOST_NETWORK: &str = "UserNamespacesHostNetworkSupport
 pub struct Versions {
     /// The kernel's version.
     pub kernel: String,
-    /// What the operating system calls itself.
+    /// The operating system's name for itself.
     pub os_image: String,
 }
 
@@ -58,7 +58,7 @@ pub struct HandlerFact {
     pub user_namespaces: bool,
 }
 
-/// What the runtime says that it can do.
+/// The abilities of the runtime, by its own word.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RuntimeFact {
     /// Its handlers, in any order.

@@ -29,14 +29,14 @@ use crate::logic::model::runtime_health::RuntimeHealth;
 use crate::logic::model::time::Moment;
 use crate::logic::network::node_addresses::{self, AddressFacts, AddressSettings};
 
-/// What the configuration says about the status.
+/// The configuration of the status.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StatusSettings {
     /// Addresses.
     pub addresses: AddressSettings,
     /// Resources.
     pub capacity: CapacitySettings,
-    /// What the runtime calls itself.
+    /// The runtime's name for itself.
     pub runtime_name: String,
     /// The version of Kubernetes that the agent stands in for, with its `v`.
     pub kubelet_version: String,
@@ -50,10 +50,10 @@ pub struct StatusSettings {
     pub declared_features: Option<Vec<String>>,
 }
 
-/// What the host says.
+/// The facts of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostFacts {
-    /// What the machine has, or why that is not known.
+    /// The resources of the machine, or why they are not known.
     pub machine: Result<Machine, String>,
     /// Kernel and operating system, or why they are not known.
     pub versions: Result<Versions, String>,
@@ -63,7 +63,7 @@ pub struct HostFacts {
     pub addresses: AddressFacts,
 }
 
-/// What the runtime says when it is asked.
+/// The runtime's answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeAnswers {
     /// The runtime's version; `None` when it did not tell.
@@ -91,10 +91,10 @@ impl NodeEvent {
     }
 }
 
-/// What came of setting a status.
+/// The result of setting a status.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// What is worth an Event, in order.
+    /// The Events that are worth recording, in order.
     pub events: Vec<NodeEvent>,
     /// Parts that could not be set, for the log.
     pub problems: Vec<String>,

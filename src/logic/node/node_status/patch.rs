@@ -11,7 +11,7 @@ const MERGED_LISTS: &[(&str, &str)] = &[("/status/conditions", "type")];
 const ADDRESSES: &str = "/status/addresses";
 const DIRECTIVE: &str = "$patch";
 
-/// What turns `before` into `after`; an empty object when they agree outside the specification.
+/// The patch that turns `before` into `after`; an empty object when they agree outside the specification.
 pub fn status_patch(before: &Node, after: &Node) -> Value {
     let (mut before, mut after) = (to_value(before), to_value(after));
     for value in [&mut before, &mut after] {

@@ -1,4 +1,4 @@
-//! What other actors know of the node's status, and what of it is reported at once.
+//! Facts of the node's status that other actors know, and those among them that are reported at once.
 //!
 //! Pure; owned by `NodeStatus`, which is told each part whole, whenever it changes.
 
@@ -11,13 +11,13 @@ use crate::logic::model::runtime_health::RuntimeHealth;
 pub enum NodeNews {
     /// Whether the runtime can be used; from `RuntimeMonitor`.
     Health(RuntimeHealth),
-    /// What the runtime can do; from `RuntimeMonitor`.
+    /// The abilities of the runtime; from `RuntimeMonitor`.
     Runtime(RuntimeFact),
     /// Which resources run short; from the eviction manager.
     Pressure(Pressure),
-    /// What device plugins offer, and whether their checkpoint was lost; from the resource manager.
+    /// The resources of device plugins, and whether their checkpoint was lost; from the resource manager.
     Devices {
-        /// What they offer.
+        /// The resources that they offer.
         offered: DeviceResources,
         /// There was no checkpoint when the agent started: what an earlier Node says of devices does not hold.
         lost: bool,
@@ -28,7 +28,7 @@ pub enum NodeNews {
     StorageProblem(Option<String>),
     /// Set while the machine is being shut down; from the shutdown manager. Reported at once.
     ShutdownProblem(Option<String>),
-    /// What the host cannot enforce; from the resource manager.
+    /// The settings that the host cannot enforce; from the resource manager.
     Unenforced(Option<String>),
 }
 
@@ -37,11 +37,11 @@ pub enum NodeNews {
 pub struct Told {
     /// Whether the runtime can be used; `None` before anybody said so.
     pub health: Option<RuntimeHealth>,
-    /// What the runtime can do; `None` leaves what the Node says.
+    /// The abilities of the runtime; `None` leaves those in the Node.
     pub runtime: Option<RuntimeFact>,
     /// Which resources run short.
     pub pressure: Pressure,
-    /// What device plugins offer.
+    /// The resources that device plugins offer.
     pub devices: DeviceResources,
     /// Whether the checkpoint of device plugins was lost.
     pub devices_lost: bool,
@@ -51,7 +51,7 @@ pub struct Told {
     pub storage_problem: Option<String>,
     /// Set while the machine is being shut down.
     pub shutdown_problem: Option<String>,
-    /// What the host cannot enforce.
+    /// The settings that the host cannot enforce.
     pub unenforced: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use super::{Answer, Heard, Object, ObjectError, Order, ReadFor, not_found, not_r
 use crate::logic::model::ids::PodUid;
 use crate::logic::objects::object_references::ObjectKey;
 
-/// What is known of the object, and from where.
+/// The content of the object as it is known, and its source.
 #[derive(Default)]
 pub(super) enum State {
     /// Nobody asked, or not for long.
@@ -23,7 +23,7 @@ pub(super) enum State {
     Reading(Copy),
 }
 
-/// What was read.
+/// An object as it was read.
 #[derive(Default)]
 pub(super) struct Copy {
     object: Option<Object>,
@@ -42,15 +42,15 @@ pub(super) struct Entry {
     pub(super) state: State,
     /// Why nothing can be heard at present.
     pub(super) trouble: Option<ObjectError>,
-    /// What was heard before the watch rested: it stands while nothing newer can be heard.
+    /// The last content before the watch rested: it stands while nothing newer can be heard.
     rested: Option<Object>,
     asked_at: Duration,
     waiting: Vec<u64>,
 }
 
 impl Entry {
-    /// What was read does not count any more, as upstream: who is new is not to get what is older than itself, even where
-    /// nothing can be read.
+    /// Makes the copy count no more, as upstream: a new pod is not to get content older than itself, even where nothing can
+    /// be read.
     pub(super) fn outdate(&mut self) {
         match &mut self.state {
             State::Read(copy) => *copy = Copy::default(),
@@ -128,7 +128,7 @@ impl Entry {
             State::Unknown | State::Watched(_) | State::Kept(_) => Copy::default(),
         };
         self.waiting.push(question);
-        // What was fresh once is only to be kept up: the server's cache will do.
+        // An object that was fresh once is only to be kept up: the server's cache will do.
         let cached = before.object.is_some() && before.fresh_until.is_some();
         self.state = State::Reading(Copy { again: false, cached, ..before });
         vec![Order::Read { read: ReadFor { key: key.clone(), question: None }, cached }]
@@ -166,7 +166,7 @@ impl Entry {
         answers(&mut self.waiting, &told)
     }
 
-    /// What was heard before the watch rested, unless this node may not read it any more.
+    /// The last content before the watch rested, unless this node may not read it any more.
     pub(super) fn last_resort(&self) -> Option<Object> {
         let forbidden = matches!(self.trouble, Some(ObjectError::Forbidden(_)));
         self.rested.clone().filter(|_| !forbidden)

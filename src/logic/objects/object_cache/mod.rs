@@ -106,19 +106,19 @@ impl ObjectError {
     }
 }
 
-/// What came of a question.
+/// The answer to a question.
 pub type Answer = Result<Object, ObjectError>;
 
-/// What a watch of one object heard.
+/// News from a watch of one object.
 #[derive(Clone, Debug)]
 pub enum Heard {
     /// This is how it is now; `None` when it does not exist.
     Is(Option<Object>),
-    /// Nothing can be heard at present. What was heard before still stands.
+    /// Nothing can be heard at present. The content so far still stands.
     Trouble(ObjectError),
 }
 
-/// What [`ObjectCache`] is told. Questions are numbered by who asks.
+/// Inputs of [`ObjectCache`]. Askers number their questions.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A pod is here and refers to these.
@@ -137,7 +137,7 @@ pub enum Input {
     SweepDue,
 }
 
-/// What is to be done, in order.
+/// The orders, in sequence.
 #[derive(Clone, Debug)]
 pub enum Order {
     /// Begin to watch an object, and nothing else.
@@ -159,7 +159,7 @@ pub enum Order {
     Changed(BTreeSet<PodUid>),
 }
 
-/// What an object is read for.
+/// The purpose of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFor {
     /// Which.
@@ -174,7 +174,7 @@ pub struct ObjectCache {
     idle_max: Duration,
     pods: BTreeMap<PodUid, BTreeSet<ObjectKey>>,
     entries: BTreeMap<ObjectKey, Entry>,
-    /// What questions that wait are about.
+    /// The objects of questions that wait.
     open: BTreeMap<u64, ObjectKey>,
 }
 
@@ -231,7 +231,7 @@ impl ObjectCache {
         self.entries.is_empty()
     }
 
-    /// What pods refer to, and of each whether it is watched; for whoever looks.
+    /// The objects that pods refer to, and of each whether it is watched; for the debug views.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, bool)> {
         self.entries.iter().map(|(key, entry)| (key, matches!(entry.state, State::Watched(_))))
     }
@@ -272,7 +272,7 @@ impl ObjectCache {
     }
 
     fn give_up(&mut self, question: u64) -> Vec<Order> {
-        // What was answered in the meantime waits no longer.
+        // A question that was answered in the meantime waits no longer.
         let Some(key) = self.open.get(&question) else { return vec![] };
         let Some(entry) = self.entries.get_mut(key) else { return vec![] };
         if !entry.give_up(question) {

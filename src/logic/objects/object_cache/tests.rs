@@ -154,7 +154,7 @@ fn a_watch_that_nobody_asks_about_ends_and_begins_again() {
     );
 }
 
-/// What a pod's variables come from is still known when its container starts again while the API server is away.
+/// The sources of a pod's variables are still known when its container starts again while the API server is away.
 #[test]
 fn what_was_heard_before_a_rest_stands_while_nothing_newer_is_heard() {
     let trouble = |error| Input::Heard(key("cm"), Heard::Trouble(error));
@@ -226,7 +226,7 @@ fn a_read_object_is_read_again_when_it_is_old_or_a_pod_is_new() {
             (201, read(Err(trouble())), &["8: no route to host"]),
             (202, Input::Asked(11, key("cm")), &["read cm"]),
             (202, read(Ok(object(9, false))), &["11 is 9"]),
-            // Who is new does not get what is older than itself.
+            // A new pod does not get content that is older than itself.
             (203, changed("d", &["cm"]), &[]),
             (203, Input::Asked(12, key("cm")), &["read cm"]),
             (203, read(Err(trouble())), &["12: no route to host"]),

@@ -21,7 +21,7 @@ pub(super) enum Initialisation {
     Failed,
 }
 
-/// What one init container needs, and whether the next one may start.
+/// The next step of one init container, and whether the next one may start.
 #[derive(Debug)]
 enum Step {
     /// It has done its part, or runs and has started: the next one's turn.

@@ -1,4 +1,4 @@
-//! What has to be done in the runtime so that a pod becomes what its spec says: upstream's `computePodActions`.
+//! The steps in the runtime by which a pod becomes what its spec says: upstream's `computePodActions`.
 //!
 //! A plan is made from one observation and is only good for it: whoever carries it out observes again and plans anew.
 //! Terminating pods are not planned for; they are killed as a whole.
@@ -38,13 +38,13 @@ pub struct PlanInput<'a> {
     pub runtime: &'a RuntimePod,
     /// By container name, the hash a container made from the spec would carry.
     pub hashes: &'a LiteMap<String, String>,
-    /// What probes last said.
+    /// The last results of probes.
     pub probes: &'a ProbeResults,
     /// The containers' back-off.
     pub crash_loops: &'a CrashLoops,
     /// Instances that are to be, or were, stopped to be started again, whatever exit code and restart policy say.
     pub restarts: &'a BTreeSet<ContainerId>,
-    /// What is in force of resources; `None` while that is not known: then none are changed.
+    /// Resources in force; `None` while they are not known: then none are changed.
     pub resize: Option<ResizeInput<'a>>,
     /// Now.
     pub now: Clocks,
@@ -123,7 +123,7 @@ pub struct WaitingContainer {
     pub wait: Wait,
 }
 
-/// What to do, in this order: kill the pod, remove, make the sandbox, kill containers, start containers.
+/// The plan, in this order: kill the pod, remove, make the sandbox, kill containers, start containers.
 #[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize)]
 pub struct PodPlan {
     /// Stop all containers and sandboxes first. With no `create_sandbox` that is all there is to do.

@@ -9,7 +9,7 @@ use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, Runtime
 use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_resize::ContainerUpdate;
 
-/// What one container needs.
+/// The next step of one container.
 enum Step {
     /// It runs as it should.
     Keep,
@@ -49,7 +49,7 @@ pub(super) fn plan(input: &PlanInput<'_>, spec: &PodSpec, plan: &mut PodPlan) {
         }
     }
     if !is_needed {
-        // What is to be stopped goes with the pod, and sidecars do not keep it.
+        // Containers that are to be stopped go with the pod, and sidecars do not keep it.
         *plan = PodPlan::end(PodKill::NothingToRun);
     }
 }

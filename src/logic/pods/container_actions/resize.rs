@@ -12,12 +12,12 @@ use crate::logic::pods::pod_resize::{
 };
 use crate::logic::resources::{CPU, MEMORY, ResourceOptions};
 
-/// What is known of resources that are in force.
+/// Facts of the resources in force.
 #[derive(Clone, Copy, Debug)]
 pub struct ResizeInput<'a> {
     /// As the runtime was told.
     pub actuated: &'a PodResources,
-    /// What containers are made with that are being started, by name: one may be seen running before its start has ended.
+    /// Resources of containers that are being started, by name: one may be seen running before its start has ended.
     pub starting: &'a ContainerResources,
     /// Whether the pod's own resources count (gate `InPlacePodLevelResourcesVerticalScaling`).
     pub by_pod: bool,
@@ -27,7 +27,7 @@ pub struct ResizeInput<'a> {
     pub options: &'a ResourceOptions,
 }
 
-/// What a running container needs.
+/// The next step of a running container.
 #[derive(Debug)]
 pub(super) enum Resize {
     /// Nothing.
@@ -38,7 +38,7 @@ pub(super) enum Resize {
     Restart,
 }
 
-/// What was given to the container, and what is in force of it. Where nobody noted that, the runtime's own figures tell
+/// The container's allocation, and the part of it in force. Where nobody noted that, the runtime's own figures tell
 /// whether it is the same; if they do not, nothing counts as in force, as upstream has it.
 fn amounts(
     input: &ResizeInput<'_>,

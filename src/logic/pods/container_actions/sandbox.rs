@@ -7,7 +7,7 @@ use crate::logic::model::ids::SandboxId;
 use crate::logic::model::restart_policy::{NEVER, pod_policy};
 use crate::logic::model::runtime_pod::{RuntimePod, SandboxState};
 
-/// What becomes of the sandbox.
+/// The fate of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxDecision {
     /// The newest one is fit.

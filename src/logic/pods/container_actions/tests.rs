@@ -374,7 +374,7 @@ fn a_deleted_pod_starts_nothing() {
     }
 }
 
-/// Whichever instance is taken for the newest: one that runs is never joined by another, nor is its pod taken for over.
+/// With any instance taken for the newest: one that runs is never joined by another, nor is its pod taken for over.
 #[test]
 fn nothing_starts_while_an_older_instance_runs() {
     use ContainerState::{Exited, Running};

@@ -1,4 +1,4 @@
-//! What was decided about pods, by the source that wants them.
+//! Decisions about pods, by the source that wants them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct SourceAdmissions {
 }
 
 impl SourceAdmissions {
-    /// What was decided about the static pods of a source.
+    /// The decisions about the static pods of a source.
     pub fn statics_of(&mut self, source: &'static str) -> &mut Admissions {
         self.statics.entry(source).or_insert_with(Admissions::of_statics)
     }

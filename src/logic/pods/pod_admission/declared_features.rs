@@ -4,21 +4,21 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::logic::model::restart_policy::{ALWAYS, could_restart_all};
 
-/// What a new pod may rely on.
+/// The feature that a new pod may rely on.
 const RESTART_ALL: &str = "RestartAllContainersOnContainerExits";
-/// What a change of a pod's own resources relies on.
+/// The feature that a change of a pod's own resources relies on.
 const POD_RESIZE: &str = "InPlacePodLevelResourcesVerticalScaling";
-/// What a change of an init container's resources relies on.
+/// The feature that a change of an init container's resources relies on.
 const INIT_RESIZE: &str = "InPlacePodVerticalScalingInitContainers";
 
 /// Why a new pod is refused: the node does not declare what it relies on. A node that declares nothing at all asks for
-/// nothing. What else pods may rely on is refused by its own field.
+/// nothing. Other features that pods may rely on are refused by their own fields.
 pub(super) fn refusal(pod: &Pod, declared: Option<&[String]>) -> Option<String> {
     let relies = pod.spec.as_ref().is_some_and(could_restart_all);
     missing(relies.then_some(RESTART_ALL), declared)
 }
 
-/// What is to be told of a pod that was changed in a way that the node does not declare. The change stands.
+/// The message about a pod that was changed in a way that the node does not declare. The change stands.
 pub fn update_problem(old: &Pod, new: &Pod, declared: Option<&[String]>) -> Option<String> {
     let (old, new) = (old.spec.as_ref()?, new.spec.as_ref()?);
     let of_pod = (old.resources != new.resources).then_some(POD_RESIZE);

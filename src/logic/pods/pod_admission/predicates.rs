@@ -1,4 +1,4 @@
-//! What the scheduler looked at, once more at the node: room, affinity, name, ports, taints (POD-31).
+//! The scheduler's checks, once more at the node: room, affinity, name, ports, taints (POD-31).
 //!
 //! Pure. Upstream's `AdmissionCheck` of the scheduler, in its order.
 
@@ -73,7 +73,7 @@ pub(super) fn failures(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -
     failures
 }
 
-/// What a pod takes of one resource, as shortages count it.
+/// The amount of one resource that a pod takes, as shortages count it.
 pub(super) fn taken(pod: &Pod, name: &str, pod_level: bool) -> i64 {
     if name == PODS {
         return 1;
@@ -99,7 +99,7 @@ fn shortages(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Fail
             Some(capacity) => number(name, capacity),
             // Pages that the node does not have are none.
             None if name.starts_with(HUGEPAGES_PREFIX) => 0,
-            // What else the node does not know (extended resources of others) is nobody's to refuse here.
+            // Resources that the node does not know (extended resources of others) are nobody's to refuse here.
             None => continue,
         };
         let used = others.used(name);

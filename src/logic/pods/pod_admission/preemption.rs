@@ -1,4 +1,4 @@
-//! Who has to go so that a critical pod has room (POD-32; upstream's `pkg/kubelet/preemption`).
+//! The pods that have to go so that a critical pod has room (POD-32; upstream's `pkg/kubelet/preemption`).
 //!
 //! Pure. The fewest pods that matter least: best-effort before burstable before guaranteed ones; of one class the pod
 //! whose end comes nearest to what is missing.
@@ -63,7 +63,7 @@ impl Search<'_> {
         taken(self.pods[at], name, self.pod_level)
     }
 
-    /// What is still missing once these are gone.
+    /// The amounts that are still missing once these are gone.
     fn left(&self, missing: &[Missing], gone: &[usize]) -> Vec<Missing> {
         let left = missing.iter().map(|one| {
             let freed = gone.iter().map(|at| self.request(*at, &one.name)).fold(0, i64::saturating_add);
@@ -149,7 +149,7 @@ mod tests {
         let (sure, own) = (pod(0, 500, 300, true), pod(CRITICAL, 900, 900, false));
         let critical = pod(CRITICAL, 1000, 1000, false);
         let all = [&best, &small, &big, &sure, &own];
-        // What is missing, who goes.
+        // The missing amounts, the pods that go.
         for (wanted, expected) in [
             (vec![("cpu", 100)], vec![1]),
             (vec![("cpu", 101)], vec![2]),

@@ -1,6 +1,7 @@
-//! What pods take of the node, pod by pod and as sums: so a new pod is judged without a look at each of the others.
+//! Resources that pods take of the node, pod by pod and as sums: so a new pod is judged without a look at each of the
+//! others.
 //!
-//! Owned by `PodManager`. Pure. Who counts is decided elsewhere; here it is only counted.
+//! Owned by `PodManager`. Pure. The caller decides which pods count; here they are only counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::logic::resources::{CPU, pod_requests};
 /// Protocol and number of a port of the host.
 type Port = (String, i32);
 
-/// What one pod takes.
+/// The resources that one pod takes.
 #[derive(Clone, Debug)]
 struct Share {
     /// The pod that it was read from: the same one takes the same.
@@ -35,7 +36,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// What these take together.
+    /// The resources that these take together.
     pub fn of<'a>(pods: impl IntoIterator<Item = (&'a PodUid, &'a Arc<Pod>)>, pod_level: bool) -> Self {
         let mut room = Self::default();
         pods.into_iter().for_each(|(uid, pod)| room.set(uid, Some(pod), pod_level));

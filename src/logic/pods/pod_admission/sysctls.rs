@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn sec_24_the_safe_ones_are_free_and_the_others_are_asked_for() {
         let wide = ["kernel.msg*", "net.core.somaxconn", "net/ipv4/conf/eth0.1/*", "fs.mqueue.*"];
-        // What is set, on the host's namespaces, what else is allowed, why not
+        // The sysctl, on the host's namespaces, the allowed ones, the reason of a refusal
         type Texts<'a> = &'a [&'a str];
         let cases: [(Texts<'_>, bool, Texts<'_>, Option<&str>); 12] = [
             (&[], true, &[], None),

@@ -1,4 +1,4 @@
-//! What an input changes in the state, before anything is decided.
+//! Changes of the state by an input, before anything is decided.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl PodLifecycle {
             return Retry::Usual;
         }
         self.replacement = Replacement::ClearedFor(self.sight.next_attempt());
-        self.cgroup.doubt(); // Whatever took its sandbox may have taken its cgroup along (POD-13).
+        self.cgroup.doubt(); // The loss of its sandbox may have taken its cgroup along (POD-13).
         if self.stage() == Stage::Terminating { Retry::Usual } else { Retry::AtOnce }
     }
 
@@ -186,7 +186,7 @@ impl PodLifecycle {
         Retry::AtOnce
     }
 
-    /// Takes the newest desired pod. What was fetched for a container that is another now is of no use.
+    /// Takes the newest desired pod. An image that was fetched for a container that is another now is of no use.
     ///
     /// A pod that is being deleted, or that its status says is over, ends (POD-07).
     fn take_spec(&mut self, pod: Arc<Pod>, now: Now) -> Vec<Action> {

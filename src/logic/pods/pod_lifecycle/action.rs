@@ -1,4 +1,4 @@
-//! What a pod's worker is to do, as its life decides.
+//! The actions of a pod's worker, as the pod's life decides.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::logic::pods::container_actions::{ResetContainer, StartContainer};
 use crate::logic::pods::pod_resize::ResizeWork;
 use crate::logic::pods::wait::Awaited;
 
-/// What a worker is to do.
+/// An action of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Begin [`Job::Prepare`].
@@ -28,7 +28,7 @@ pub enum Action {
     },
     /// Begin [`Job::EnsureImage`].
     EnsureImage {
-        /// Whose image.
+        /// The container that needs the image.
         container: String,
     },
     /// Begin [`Job::StartContainer`].
@@ -89,7 +89,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// What the pod waits for once this has begun; `None` for what takes no time.
+    /// The pod's wait once this has begun; `None` for an action that takes no time.
     pub(super) fn waited_for(&self) -> Option<Awaited> {
         Some(match self {
             Self::Prepare { .. } => Awaited::Cgroup,

@@ -1,4 +1,5 @@
-//! What people on the node may ask of a pod: to start a container again, or not to wait for its back-off (PAIN-34, PAIN-36).
+//! Demands of people on the node about a pod: to start a container again, or not to wait for its back-off (PAIN-34,
+//! PAIN-36).
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
@@ -10,13 +11,13 @@ use crate::logic::pods::pod_containers::find_container;
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// What is asked.
+    /// The demand.
     pub what: Demanded,
     /// Of which container; `None` means each that it can be asked of.
     pub container: Option<String>,
 }
 
-/// What is asked of a container.
+/// A demand about a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demanded {
     /// To be stopped, with its grace period, and started again at once, whatever its restart policy.

@@ -60,15 +60,15 @@ pub enum JobEnd {
     Removed(Result<(), String>),
     /// All containers were stopped and removed.
     Reset(Result<(), String>),
-    /// What came of changing resources.
+    /// The result of changing resources.
     Resized(ResizeReport),
     /// All containers were stopped, then all sandboxes.
     PodKilled(Result<(), String>),
-    /// What the runtime still has of what was absent from its list.
+    /// The objects that the runtime still has although its list lacked them.
     Confirmed(Absent, Result<Found, String>),
     /// The pod's volumes are unmounted and its cgroup is gone.
     CleanedUp(Result<(), String>),
-    /// What was to be removed; with an error some of it is there still.
+    /// The remains that were to be removed; with an error some of them are there still.
     RemainsRemoved(Remains, Result<(), String>),
 }
 
@@ -86,7 +86,7 @@ pub enum Retry {
     After(Duration),
 }
 
-/// What is left of a pod that has ended, to be removed.
+/// The remains of a pod that has ended, to be removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remains {
     /// Sandboxes.
@@ -116,7 +116,7 @@ pub struct SandboxFailure {
 /// A container that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// What the runtime calls it.
+    /// The runtime's name for it.
     pub id: ContainerId,
     /// With which count it was made: the log directory may know of more instances than the pod's worker (CRI-16).
     pub restart_count: u32,

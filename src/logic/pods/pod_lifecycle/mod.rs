@@ -50,7 +50,7 @@ pub use parts::course::{ORPHAN_GRACE, Stage};
 pub use parts::resizing::ResizeMeans;
 pub use parts::starts::StartError;
 
-/// What a worker sees.
+/// An observation of a worker.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// The newest desired pod.
@@ -60,7 +60,7 @@ pub enum Input {
         /// Time for the containers to end; `None` leaves the pod's own.
         grace: Option<Duration>,
     },
-    /// What the runtime holds of the pod.
+    /// The runtime's objects of the pod.
     Observed(Arc<RuntimePod>),
     /// Whether the runtime can be worked with.
     Health(RuntimeHealth),
@@ -70,10 +70,10 @@ pub enum Input {
         container: ContainerId,
         /// Which probe.
         kind: ProbeKind,
-        /// What it found.
+        /// The probe's result.
         healthy: bool,
     },
-    /// What the runtime was told of the pod's resources before this worker was.
+    /// The pod's resources as the runtime was told them before this worker began.
     Actuated(PodResources),
     /// A job ended.
     Ended(JobEnd),
@@ -188,7 +188,7 @@ impl PodLifecycle {
         self.restarts.stopped()
     }
 
-    /// What probes last said.
+    /// The last results of probes.
     pub fn probes(&self) -> &ProbeResults {
         self.instances.probes()
     }
@@ -218,12 +218,12 @@ impl PodLifecycle {
         self.jobs.forgive(&Job::MountVolumes);
     }
 
-    /// What the runtime was told last; `None` until that is known.
+    /// The pod's resources as the runtime was last told them; `None` until that is known.
     pub fn actuated(&self) -> Option<&PodResources> {
         self.resizing.actuated()
     }
 
-    /// What the pod's cgroup is set to; `None` until that is known, or where there is none.
+    /// The figures of the pod's cgroup; `None` until they are known, or where there is none.
     pub fn pod_figures(&self) -> Option<&PodFigures> {
         self.resizing.figures()
     }
@@ -238,12 +238,12 @@ impl PodLifecycle {
         self.ending.is_over()
     }
 
-    /// What has failed and is tried again; `None` while all goes well.
+    /// The failure that is tried again; `None` while all goes well.
     pub fn obstacle(&self) -> Option<Obstacle> {
         obstacles::obstacle(self.stage(), &self.jobs)
     }
 
-    /// What the pod waits for, by the newest decision.
+    /// The pod's waits, by the newest decision.
     pub fn waits(&self) -> impl Iterator<Item = &StageWait> {
         self.jobs.waits()
     }

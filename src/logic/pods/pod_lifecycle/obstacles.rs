@@ -1,5 +1,5 @@
-//! What keeps a pod from going on: the last failure of a job that it needs, and what its running containers have not reached
-//! yet (PAIN-11, PAIN-20).
+//! The reasons why a pod does not go on: the last failure of a job that it needs, and the goals that its running
+//! containers have not reached yet (PAIN-11, PAIN-20).
 
 use std::collections::BTreeMap;
 

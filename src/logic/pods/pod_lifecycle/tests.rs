@@ -67,19 +67,19 @@ struct Script {
     stamp: u64,
     moment: Moment,
     uptime: Duration,
-    /// What was to be removed last.
+    /// The last remains that were to be removed.
     remains: Remains,
-    /// What was asked about last.
+    /// The last objects that were asked about.
     absent: Absent,
 }
 
 impl Script {
-    /// What the pod waits for, in words.
+    /// The pod's waits, in words.
     fn waits(&self) -> Vec<String> {
         self.life.waits().map(ToString::to_string).collect()
     }
 
-    /// What has failed, in words.
+    /// The failure, in words.
     fn obstacle(&self) -> Option<String> {
         self.life.obstacle().map(|obstacle| obstacle.to_string())
     }
@@ -140,7 +140,7 @@ impl Script {
         actions.iter().map(words).collect()
     }
 
-    /// What was to be removed is removed, or not.
+    /// The remains are removed, or not.
     fn remains_go(&mut self, outcome: Result<(), String>) -> Vec<String> {
         self.ends(JobEnd::RemainsRemoved(self.remains.clone(), outcome))
     }

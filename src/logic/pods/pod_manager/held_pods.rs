@@ -18,7 +18,7 @@ pub struct HeldPods {
     relisted: Option<Stamp>,
 }
 
-/// What a relist brought.
+/// The result of a relist.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Relist {
     /// It is the first one.
@@ -65,7 +65,7 @@ impl HeldPods {
         Relist { is_first: self.relisted.replace(taken).is_none(), vanished }
     }
 
-    /// What is known of a pod whose worker begins; `None` when only a look that is still to come can say.
+    /// The knowledge of a pod whose worker begins; `None` when only a look that is still to come can say.
     pub fn look_for_worker(&self, uid: &PodUid, full_name: &FullName) -> Option<Arc<RuntimePod>> {
         match (self.looks.get(uid), self.relisted) {
             (Some(seen), _) => Some(Arc::clone(seen)),

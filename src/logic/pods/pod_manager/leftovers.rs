@@ -1,4 +1,5 @@
-//! What a crash left on the node of pods that nobody knows, and how far the pass is that removes it (POD-33, VOL-15).
+//! Leftovers of a crash on the node, of pods that nobody knows, and the progress of the pass that removes them (POD-33,
+//! VOL-15).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::Moment;
 use crate::logic::resources::cgroup_name::CgroupName;
 
-/// What is on the node of a pod that nobody knows.
+/// The things on the node of a pod that nobody knows.
 #[derive(Clone, Debug, Default)]
 pub struct Leftovers {
     /// Whether it has a directory below `pods`.
@@ -22,7 +23,7 @@ pub struct Leftovers {
     pub cgroups: Vec<CgroupName>,
 }
 
-/// What a pass found.
+/// The findings of a pass.
 #[derive(Debug, Default)]
 pub struct Found {
     /// By pod.
@@ -31,7 +32,7 @@ pub struct Found {
     pub disk_is_full: bool,
 }
 
-/// What was removed of one pod.
+/// The removals of one pod.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// How many things went.

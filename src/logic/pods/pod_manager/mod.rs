@@ -1,4 +1,4 @@
-//! What `PodManager` keeps and decides beside the roster, admission and resizes, which are machines of their own.
+//! State and decisions of `PodManager` beside the roster, admission and resizes, which are machines of their own.
 
 pub mod held_pods;
 pub mod leftovers;

@@ -34,9 +34,9 @@ pub enum Claim {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct PodCensus {
-    /// What sources want, what was refused included.
+    /// The pods that sources want, refused ones included.
     pub desired: ByOrigin,
-    /// What runs or is to, and takes room.
+    /// The pods that run or are to run, and take room.
     pub active: ByOrigin,
     /// Ephemeral containers of desired pods.
     pub ephemeral_containers: usize,

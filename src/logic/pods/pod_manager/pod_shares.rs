@@ -1,4 +1,4 @@
-//! What pods take of the node, and of the cgroups above their own.
+//! Resources that pods take of the node, and of the cgroups above their own.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::logic::resources::{TierShares, TierSums};
 /// See the module. Owned by `PodManager`.
 #[derive(Default)]
 pub struct PodShares {
-    /// What admitted pods take of the node.
+    /// The resources that admitted pods take of the node.
     room: Room,
-    /// What the pods that count take of the tiers' cgroups.
+    /// The shares of the tiers' cgroups that the pods that count take.
     active: TierShares,
 }
 
 impl PodShares {
-    /// What admitted pods take of the node.
+    /// The resources that admitted pods take of the node.
     pub fn room(&self) -> &Room {
         &self.room
     }
@@ -40,7 +40,7 @@ impl PodShares {
         self.active.retain(&known);
     }
 
-    /// What the pods that count take of the tiers' cgroups together.
+    /// The sums of the shares that the pods that count take of the tiers' cgroups.
     pub fn sums(&self) -> TierSums {
         self.active.sums()
     }

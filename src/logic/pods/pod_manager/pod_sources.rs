@@ -16,16 +16,16 @@ const API: &str = "api";
 /// See the module. Owned by `PodManager`.
 #[derive(Clone, Debug, Default)]
 pub struct PodSources {
-    /// What the API server wants; `None` until it was heard.
+    /// The pods that the API server wants; `None` until it was heard.
     api: Option<Pods>,
-    /// What it wanted when it was last heard, until that is in force.
+    /// The pods that it wanted when it was last heard, until that is in force.
     recalled: Option<Pods>,
     /// By source name, what the sources of static pods want.
     statics: BTreeMap<&'static str, Pods>,
 }
 
 impl PodSources {
-    /// What the API server wants; `None` until it was heard.
+    /// The pods that the API server wants; `None` until it was heard.
     pub fn api(&self) -> Option<&Pods> {
         self.api.as_ref()
     }
@@ -66,7 +66,7 @@ impl PodSources {
         self.statics.insert(source, pods).unwrap_or_default()
     }
 
-    /// What one source of static pods wants.
+    /// The pods that one source of static pods wants.
     pub fn statics_of(&self, source: &str) -> Pods {
         self.statics.get(source).cloned().unwrap_or_default()
     }

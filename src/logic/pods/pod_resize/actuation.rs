@@ -19,9 +19,9 @@ pub struct ContainerUpdate {
     pub id: ContainerId,
     /// Its name in the pod.
     pub name: String,
-    /// What it was given.
+    /// Its allocation.
     pub desired: Amounts,
-    /// What is in force.
+    /// The amounts in force.
     pub current: Amounts,
 }
 
@@ -56,12 +56,12 @@ pub enum Step {
     Container {
         /// Which.
         at: usize,
-        /// What.
+        /// The subject.
         of: UpdateOf,
     },
 }
 
-/// What a pod's cgroup is, or is to be, set to. What is absent is not controlled, or stays.
+/// The figures that a pod's cgroup has, or is to have. An absent one is not controlled, or stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodFigures {
     /// CPU shares.
@@ -105,7 +105,7 @@ impl PodFigures {
     }
 }
 
-/// What a cgroup is set to once `written` was written to it.
+/// The figures of a cgroup once `written` was written to it.
 pub fn merged(before: &PodFigures, written: &CgroupSettings) -> PodFigures {
     let written = PodFigures::of(written);
     PodFigures {
@@ -127,7 +127,7 @@ fn change(current: Option<u64>, wanted: Option<u64>, same: impl Fn(u64, u64) -> 
     (current != wanted && !same(current, wanted)).then(|| wanted.cmp(&current))
 }
 
-/// What is to be done, in this order. Of each resource: a pod that grows before its containers, among them those that
+/// The steps, in this order. Of each resource: a pod that grows before its containers, among them those that
 /// shrink before those that grow, then a pod that shrinks; at growing limits before shares, at shrinking the reverse.
 pub fn steps(
     current: &PodFigures,
@@ -172,7 +172,7 @@ fn in_order(updates: &[ContainerUpdate], of: UpdateOf) -> Vec<Step> {
     found.into_iter().map(|(_, at)| Step::Container { at, of }).collect()
 }
 
-/// Whose memory limit becomes less: what is used is to be looked at before.
+/// The pod and containers whose memory limit becomes less: their use is to be looked at before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCheck {
     /// The pod's new limit, in bytes.
@@ -201,8 +201,8 @@ pub fn memory_check(current: &PodFigures, wanted: &PodFigures, updates: &[Contai
     MemoryCheck { pod, containers: containers.map(|one| (one.id.clone(), one.name.clone(), limit(one))).collect() }
 }
 
-/// Why memory cannot be limited so, given what is used: by the pod, and by containers by name. What is not known may be
-/// too much.
+/// Why memory cannot be limited so, given what is used: by the pod, and by containers by name. A use that is not known
+/// may be too much.
 pub fn refusal(check: &MemoryCheck, pod: Option<u64>, containers: &BTreeMap<String, u64>) -> Option<String> {
     let mut errors = Vec::new();
     if let Some(limit) = check.pod {
@@ -231,7 +231,7 @@ pub fn refusal(check: &MemoryCheck, pod: Option<u64>, containers: &BTreeMap<Stri
     Some(format!("cannot decrease memory limits: {all}"))
 }
 
-/// What is to be brought into force.
+/// The changes to bring into force.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResizeWork {
     /// Containers that run.
@@ -242,14 +242,14 @@ pub struct ResizeWork {
     pub pod: Option<ResourceRequirements>,
 }
 
-/// What came of it. Also a resize that failed may have come into force in part.
+/// The result. Also a resize that failed may have come into force in part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResizeReport {
     /// By container, what is in force now.
     pub containers: ContainerResources,
-    /// What is in force of the pod as a whole, where that was changed.
+    /// The resources in force of the pod as a whole, where they were changed.
     pub pod: Option<ResourceRequirements>,
-    /// What the pod's cgroup is set to, where there is one.
+    /// The figures of the pod's cgroup, where there is one.
     pub cgroup: Option<PodFigures>,
     /// Whether anything was to be written at all.
     pub changed: bool,

@@ -27,7 +27,7 @@ pub(super) fn resizable<'a>(spec: &'a PodSpec, gates: &'a ResizeGates) -> impl I
     init.chain(&spec.containers)
 }
 
-/// What a pod is given when it gets all that it asks for.
+/// The allocation of a pod that gets all that it asks for.
 pub fn allocation_of(pod: &Pod, gates: &ResizeGates) -> PodResources {
     let Some(spec) = &pod.spec else { return PodResources::default() };
     let of = |container: &Container| (container.name.clone(), container.resources.clone().unwrap_or_default());

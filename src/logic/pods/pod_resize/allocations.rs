@@ -1,5 +1,5 @@
-//! What `PodManager` knows of what pods were given, and of resizes that wait. A resize that is taken on is in force for
-//! others only once it was kept on the disk: whoever comes after a crash must not know less than the worker did.
+//! `PodManager`'s knowledge of pods' allocations, and of resizes that wait. A resize that is taken on is in force for
+//! others only once it was kept on the disk: after a crash, nobody may know less than the worker did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// What of it the news of one pod are: from what was wanted to what is. What makes room is less than what takes it.
-    /// See [`may_free`] for what of a status alone is told to whoever looks at this.
+    /// The part of it in the news of one pod, from the old wish to the new state. A change counts as the one that makes
+    /// room, if it does. See [`may_free`] for changes of a status alone.
     pub fn between(before: Option<&Arc<Pod>>, after: Option<&Arc<Pod>>) -> Option<Self> {
         let (old, pod) = match (before, after) {
             (None, None) => return None,
@@ -57,7 +57,7 @@ impl Trigger {
     }
 }
 
-/// What statuses of containers say that they take, in their order.
+/// The resources that statuses of containers report, in their order.
 fn reported(pod: &Pod) -> impl Iterator<Item = Option<&ResourceRequirements>> {
     let status = pod.status.iter();
     let all =
@@ -79,7 +79,7 @@ pub fn take_the_same(one: &Pod, other: &Pod) -> bool {
     taken(one).into_iter().filter(something).eq(taken(other).into_iter().filter(something))
 }
 
-/// What containers take, by name, as the status says.
+/// The resources that containers take, by name, as the status says.
 fn taken(pod: &Pod) -> BTreeMap<&str, &ResourceRequirements> {
     let status = pod.status.iter();
     let all =
@@ -116,7 +116,7 @@ pub struct Allocations {
     recalled: bool,
     given: BTreeMap<PodUid, PodResources>,
     accepted: BTreeMap<PodUid, Accepted>,
-    /// Whose allocation is to be kept on the disk.
+    /// The pods whose allocation is to be kept on the disk.
     unkept: BTreeSet<PodUid>,
     waiting: BTreeMap<PodUid, PendingResize>,
 }
@@ -214,7 +214,7 @@ impl Allocations {
         }
     }
 
-    /// What the pod asks for is what it was given. Says whether it had waited.
+    /// The pod's request is its allocation now. Says whether it had waited.
     pub fn settle(&mut self, uid: &PodUid) -> bool {
         self.waiting.remove(uid).is_some()
     }
@@ -227,7 +227,7 @@ impl Allocations {
         self.waiting.retain(|uid, _| known.contains(uid));
     }
 
-    /// What is to be kept on the disk.
+    /// The allocations to keep on the disk.
     pub fn to_keep(&self) -> BTreeMap<PodUid, PodResources> {
         let unkept = self.unkept.iter().filter_map(|uid| Some((uid.clone(), self.given.get(uid)?.clone())));
         let accepted = self.accepted.iter().map(|(uid, accepted)| (uid.clone(), accepted.given.clone()));

@@ -25,7 +25,7 @@ pub struct Amounts {
     pub memory_limit: i64,
 }
 
-/// What a container asks for. Where it sets no limit, the pod's own holds, `by_pod` given.
+/// The amounts that a container asks for. Where it sets no limit, the pod's own holds, `by_pod` given.
 pub fn container_amounts(
     own: Option<&ResourceRequirements>,
     pod: Option<&ResourceRequirements>,
@@ -47,8 +47,8 @@ pub fn container_amounts(
     }
 }
 
-/// What a container of this pod is made with: its resources, with the pod's limits where it has none of its own, `by_pod`
-/// given (upstream's `GetLimits`).
+/// The resources with which a container of this pod is made: its own, with the pod's limits where it has none of its
+/// own, `by_pod` given (upstream's `GetLimits`).
 pub fn effective_requirements(pod: &Pod, container: &Container, by_pod: bool) -> ResourceRequirements {
     let mut own = container.resources.clone().unwrap_or_default();
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()).filter(|_| by_pod);

@@ -70,10 +70,10 @@ pub fn print_checkpoint(entries: &BTreeMap<PodUid, PodResources>) -> Vec<u8> {
     serde_json::to_vec(&Envelope { data, checksum }).expect("invariant: text keys alone")
 }
 
-/// What a file says.
+/// The content of a file.
 ///
 /// # Errors
-/// What is wrong with it. Nothing of it is to be believed then.
+/// The fault in it. Nothing of it is to be believed then.
 pub fn parse_checkpoint(bytes: &[u8]) -> Result<BTreeMap<PodUid, PodResources>, Corrupt> {
     let shape = |error: serde_json::Error| Corrupt::Shape(error.to_string());
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(shape)?;

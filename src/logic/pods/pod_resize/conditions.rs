@@ -24,8 +24,8 @@ pub struct Progress {
     pub since: Moment,
 }
 
-/// What a pod's status says of its resizes. Kept by the pod's worker; what the API server shows stands in for it after a
-/// restart.
+/// The conditions of a pod's resizes in its status. Kept by the pod's worker; what the API server shows stands in for
+/// it after a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResizeConditions {
     /// As `PodManager` judged.

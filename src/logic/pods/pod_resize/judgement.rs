@@ -128,7 +128,7 @@ fn asked(pod: &Pod, options: &ResourceOptions) -> ResourceList {
 /// A pod whose resize may be taken on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// Whether it asks for more than it has.
     pub increase: bool,
@@ -161,7 +161,7 @@ pub struct Operation {
     pub operation: &'static str,
 }
 
-/// What an update of a pod asks for, container by container.
+/// The request of a pod's update, container by container.
 pub fn operations(before: &Pod, after: &Pod, gates: &ResizeGates) -> Vec<Operation> {
     let old: Vec<_> = all_containers(before).collect();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What Events say of resizes (upstream's `pkg/kubelet/events/resize.go`): a sentence, and the resources as JSON.
+//! The messages of Events about resizes (upstream's `pkg/kubelet/events/resize.go`): a sentence, and the resources as JSON.
 
 use std::collections::BTreeMap;
 

@@ -111,7 +111,7 @@ fn a_pod_with_its_allocation_has_what_it_was_given_and_all_else_as_it_is() {
     let container = &held.spec.as_ref().expect("a spec").containers[0];
     assert_eq!(container.resources, Some(requirements("cpu=100m,memory=64Mi", "cpu=200m")));
     assert_eq!(container.image.as_deref(), Some("app:2"));
-    // What is only written in another way is the same.
+    // An amount that is only written in another way is the same.
     let same = Arc::new(pod("cpu=0.1,memory=65536Ki", "cpu=0.2"));
     assert!(Arc::ptr_eq(&with_allocation(&same, &given, &GATES), &same));
 }
@@ -439,7 +439,7 @@ fn any_figures() -> impl Strategy<Value = PodFigures> {
 }
 
 proptest! {
-    /// Whatever is asked, at the end all is as wanted, and nothing is written that is so already.
+    /// After any requests, at the end all is as wanted, and nothing is written that is so already.
     #[test]
     fn all_steps_together_lead_to_what_is_wanted(current in any_figures(), wanted in any_figures()) {
         let mut now = current;

@@ -47,8 +47,8 @@ fn what_is_remembered_is_started_and_ends_nothing_until_the_api_server_is_heard(
     assert!(roster.wanted(&PodUid::from("3")).is_none(), "the API server has spoken");
 }
 
-/// POD-09: nothing between the sets tells that the pod was not wanted in between; its life does. Who knows of no lives, such
-/// as a source that was started again, ends none.
+/// POD-09: nothing between the sets tells that the pod was not wanted in between; its life does. A source that knows of
+/// no lives, such as a source that was started again, ends none.
 #[test]
 fn a_pod_of_another_life_ends_and_is_started_anew() {
     let mut roster = PodRoster::new(["file"]);

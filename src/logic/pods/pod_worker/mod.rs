@@ -1,4 +1,4 @@
-//! What a pod's worker keeps and decides beside the pod's life, which is a machine of its own.
+//! State and decisions of a pod's worker beside the pod's life, which is a machine of its own.
 
 pub mod job_events;
 pub mod object_interest;

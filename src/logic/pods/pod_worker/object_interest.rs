@@ -24,7 +24,7 @@ pub struct ObjectInterest {
 }
 
 impl ObjectInterest {
-    /// What is to be told now; `is_repeated` when whoever keeps them has forgotten what it was told.
+    /// The news that is due now; `is_repeated` when the keeper has forgotten its earlier news.
     pub fn due(&self, stage: Stage, pod: Option<&Pod>, is_repeated: bool) -> Option<Interest> {
         let references = pod.map(object_references).unwrap_or_default();
         match (stage, pod) {

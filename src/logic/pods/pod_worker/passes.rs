@@ -22,7 +22,7 @@ pub struct PassEnd {
     pub took: Duration,
 }
 
-/// What entering a pass did.
+/// The effect of entering a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entered {
     /// The pass of another stage that ended.

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Wait before a status is told again that there was no room for.
 const RETELL: Duration = Duration::from_secs(1);
 
-/// What may be due next, as waits from now.
+/// The dues that may come next, as waits from now.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerDues {
     /// The periodic sync (POD-11).

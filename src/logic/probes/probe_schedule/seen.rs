@@ -1,4 +1,4 @@
-//! What a probe's machine looks at before each round: the pod's status as last shown.
+//! Facts that a probe's machine looks at before each round: the pod's status as last shown.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 
@@ -6,7 +6,7 @@ use crate::logic::model::ids::ContainerId;
 use crate::logic::model::restart_policy::{is_sidecar, should_restart};
 use crate::logic::model::time::Moment;
 
-/// What there is to probe.
+/// The target of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// No status, or no container in it yet.

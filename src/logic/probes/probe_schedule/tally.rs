@@ -1,4 +1,4 @@
-//! What is counted of a container's rounds: equal results in a row, and commands in a row that ran out of time.
+//! Counts of a container's rounds: equal results in a row, and commands in a row that ran out of time.
 
 use std::time::Duration;
 

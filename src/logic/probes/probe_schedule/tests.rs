@@ -401,7 +401,7 @@ fn a_command_that_never_ends_is_put_off_longer_each_time() {
         let now = due + secs(1);
         let actions = machine.finish(ProbeOutcome::TimedOut, now);
         assert_eq!(actions.contains(&store("c", false)), number >= 3, "{number}");
-        machine.notice(&Seen::Container(target.clone()), now); // Whatever the status does.
+        machine.notice(&Seen::Container(target.clone()), now); // The status may do as it likes.
         waits.push(machine.due().expect("no round is under way").saturating_sub(now).as_secs());
     }
     // Until the failure, the readiness that is missing hastens the next round; from then on the wait counts.

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticks {
     period: Duration,
-    /// What ticks are counted from.
+    /// The time from which ticks are counted.
     origin: Duration,
     /// The next round.
     next: Duration,

@@ -83,7 +83,7 @@ fn paths_are_put_right_before_anything_else() {
     ] {
         assert_eq!(way(path, on), Way::Elsewhere(clean.into()), "{path}");
     }
-    // What is put right once stays as it is.
+    // A path that was put right once stays as it is.
     for path in ["//a/../b//", "/a/./b", "/../../etc/passwd"] {
         let Way::Elsewhere(clean) = way(path, on) else { panic!("{path}") };
         assert_eq!(cleaned(&clean), None, "{path}");

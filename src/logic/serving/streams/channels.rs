@@ -17,7 +17,7 @@ const CHANNELS: u8 = 5;
 /// The first byte of a message that closes the channel that its second byte names.
 const CLOSE: u8 = 255;
 
-/// What a client's message says.
+/// The meaning of a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromClient {
     /// Nothing: an empty message, or one for a channel that is not the client's.

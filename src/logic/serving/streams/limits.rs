@@ -48,7 +48,7 @@ pub struct OpenStreams {
     attaches: BTreeMap<String, Attaches>,
 }
 
-/// What is left of one container's burst.
+/// The rest of one container's burst.
 #[derive(Debug)]
 struct Attaches {
     used: u32,

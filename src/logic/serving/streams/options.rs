@@ -2,7 +2,7 @@
 
 use super::query;
 
-/// What an upgrade of WebSockets is called in a request.
+/// The name of a WebSocket upgrade in a request.
 pub const V5: &str = "v5.channel.k8s.io";
 /// How the sub-protocol begins that carries a whole SPDY connection inside a WebSocket.
 pub const TUNNEL_PREFIX: &str = "SPDY/3.1+";
@@ -80,7 +80,7 @@ pub fn listed<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     lines.into_iter().flat_map(|line| line.split(',')).map(str::trim).filter(|entry| !entry.is_empty()).collect()
 }
 
-/// What is inside the tunnels that a client offers, such as `portforward.k8s.io`.
+/// The protocols inside the tunnels that a client offers, such as `portforward.k8s.io`.
 pub fn tunnelled<'a>(sub_protocols: &[&'a str]) -> Vec<&'a str> {
     sub_protocols
         .iter()

@@ -56,7 +56,8 @@ pub fn internal_error(why: &str) -> String {
     })
 }
 
-/// What the runtime wrote to the error stream of `v4.channel.k8s.io`, as the client of `v5.channel.k8s.io` is told it.
+/// The status that the client of `v5.channel.k8s.io` gets, from the runtime's text in the error stream of
+/// `v4.channel.k8s.io`.
 pub fn from_runtime(written: &[u8]) -> String {
     match outcome(written) {
         Ok(0) => success(),

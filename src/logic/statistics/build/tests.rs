@@ -133,7 +133,7 @@ fn shown(summary: &Summary) -> Value {
     serde_json::to_value(summary).expect("it has a JSON form")
 }
 
-/// What upstream shows where the kernel has no figures.
+/// The kernel's missing figures, as upstream shows them.
 fn no_pressure() -> Value {
     let line = json!({"total": 0, "avg10": 0, "avg60": 0, "avg300": 0});
     json!({"full": line, "some": line})

@@ -8,9 +8,9 @@ use crate::logic::statistics::figures::{
     is_limit,
 };
 
-/// What a group did on a device.
+/// A group's activity on a device.
 pub(super) type OfGroup = fn(&DeviceFigures) -> u64;
-/// What a disk of the node did.
+/// The activity of a disk of the node.
 pub(super) type OfDisk = fn(&DiskFigures) -> Value;
 
 /// Where a family's values come from.

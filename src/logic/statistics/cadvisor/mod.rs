@@ -15,7 +15,7 @@ use super::exposition::{Exposition, Value, labels, stamp};
 use super::figures::{DiskFigures, Interface, MountedDevice};
 use super::sample::{Group, Snapshot};
 
-/// What one line's group is.
+/// The kind of one line's group.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Node,
@@ -177,7 +177,7 @@ fn write(source: &Source, one: &One<'_>, lines: &mut Lines<'_>) {
             }
         }
         Source::Settings(value) => {
-            // What is set, as opposed to what was measured, has no time.
+            // A value that was set, as opposed to measured, has no time.
             lines.stamp = "";
             if let Some(value) = value(figures) {
                 lines.add(value);

@@ -34,10 +34,10 @@ fn on_the_pod_network(input: &StatusInput<'_>) -> Vec<String> {
     if !ips.is_empty() || any_ready { ips } else { shown(input).map(str::to_owned).collect() }
 }
 
-/// What the runtime says, which mostly leaves it to the agent: then the host's. Those that were shown stay as long as the
-/// host has them, so that nobody loses the pod because addresses changed places; one of the other family is added when
-/// the host gets one. An address that the host lost leads nowhere and gives way: upstream shows it until something
-/// happens to one of the pod's containers.
+/// The addresses of a pod on the host's network. The runtime mostly leaves them to the agent: then they are the host's.
+/// Those that were shown stay as long as the host has them, so that nobody loses the pod because addresses changed
+/// places; one of the other family is added when the host gets one. An address that the host lost leads nowhere and
+/// gives way: upstream shows it until something happens to one of the pod's containers.
 fn on_the_host(input: &StatusInput<'_>) -> Vec<String> {
     let stays = |ip: &&str| input.node.host.problem().is_some() || ip.parse().is_ok_and(|ip| input.node.host.has(ip));
     let mut ips = told(input);
@@ -58,7 +58,7 @@ fn on_the_host(input: &StatusInput<'_>) -> Vec<String> {
     ips
 }
 
-/// What the runtime says of the newest sandbox, if that is ready.
+/// The runtime's addresses of the newest sandbox, if that is ready.
 fn told(input: &StatusInput<'_>) -> Vec<String> {
     let newest = input.runtime.sandbox().filter(|sandbox| sandbox.state == SandboxState::Ready);
     let ips = newest.into_iter().flat_map(|sandbox| &sandbox.ips).filter_map(|ip| ip.parse::<IpAddr>().ok());

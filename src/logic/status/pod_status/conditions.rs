@@ -25,7 +25,7 @@ const OWNED: [&str; 8] = [
     ALL_RESTARTING,
 ];
 
-/// What a condition says, before it is dated.
+/// The content of a condition, before it is dated.
 struct Verdict {
     holds: bool,
     reason: &'static str,

@@ -180,7 +180,7 @@ impl<'a> Subject<'a> {
         let container_id = Some(format!("{}://{}", self.input.node.runtime_name, newest.id));
         let same = self.before.filter(|before| before.container_id == container_id);
         let before_count = self.before.map_or(0, |before| before.restart_count);
-        // What was only made may be removed and made again: it is no restart before it runs.
+        // A container that was only made may be removed and made again: it is no restart before it runs.
         let not_yet = u32::from(newest.state == RuntimeState::Created);
         let count = newest.restart_count.saturating_sub(not_yet);
         let mut status = ContainerStatus {
@@ -270,7 +270,7 @@ impl<'a> Subject<'a> {
             status.last_state = status.state.take();
         }
         if self.newest.is_none() {
-            // What else is known is about an instance that is gone; the next status could not tell it again.
+            // All other facts are about an instance that is gone; the next status could not tell them again.
             let ContainerStatus { restart_count, last_state, .. } = status;
             status = ContainerStatus { restart_count, last_state, ..self.default() };
         }

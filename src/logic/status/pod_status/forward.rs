@@ -1,4 +1,4 @@
-//! What a pod's status never takes back.
+//! The parts of a pod's status that it never takes back.
 //!
 //! A `PodWorker` that was started again knows of the pod's past only what the runtime still holds. Instances that were
 //! removed meanwhile were told of before: their number, and how the last one ended, stay told.

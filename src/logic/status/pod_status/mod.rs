@@ -1,5 +1,5 @@
-//! What the API shows of a pod: its `.status`, made from what the runtime holds, what probes said, and what was shown
-//! before (upstream's `generateAPIPodStatus`).
+//! A pod's `.status` in the API, made from the runtime's objects, results of probes, and the status that was shown before
+//! (upstream's `generateAPIPodStatus`).
 //!
 //! The fields that other components own (foreign conditions excepted) are not filled in here: whoever sends the status
 //! merges it with the object in the API.
@@ -38,7 +38,7 @@ use crate::logic::resources::ResourceOptions;
 
 /// The reason of a pod that ran longer than it may, and of the Event that tells it.
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-/// What is said about it.
+/// The message about it.
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// When the pod's time is over, if it is limited (`spec.activeDeadlineSeconds`, from its start on the node).
@@ -74,10 +74,10 @@ pub struct StatusInput<'a> {
     pub now: Moment,
 }
 
-/// What the agent knows of a pod's containers beside what the runtime says.
+/// The agent's facts about a pod's containers beside those of the runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainersInput<'a> {
-    /// What probes last said.
+    /// The last results of probes.
     pub probes: &'a ProbeResults,
     /// By container name, why it could not be started last (POD-40).
     pub start_errors: &'a BTreeMap<String, StartError>,
@@ -87,14 +87,14 @@ pub struct ContainersInput<'a> {
     pub adopted: &'a BTreeSet<ContainerId>,
 }
 
-/// What the agent knows of a pod's resources.
+/// The agent's facts about a pod's resources.
 #[derive(Clone, Copy, Debug)]
 pub struct ResourcesInput<'a> {
-    /// What is said of resizes.
+    /// The conditions of resizes.
     pub resize: &'a ResizeConditions,
-    /// What the runtime was told; `None` until that is known.
+    /// The resources as the runtime was told them; `None` until that is known.
     pub actuated: Option<&'a PodResources>,
-    /// What the pod's cgroup is set to; `None` until that is known.
+    /// The figures of the pod's cgroup; `None` until they are known.
     pub figures: Option<&'a PodFigures>,
     /// How resources become figures.
     pub options: &'a ResourceOptions,
@@ -102,7 +102,7 @@ pub struct ResourcesInput<'a> {
     pub gates: &'a ResizeGates,
 }
 
-/// What a status shows of the node and its runtime.
+/// The parts of the node and its runtime that a status shows.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeInput<'a> {
     /// The node's addresses.

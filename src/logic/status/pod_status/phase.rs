@@ -140,7 +140,7 @@ impl Counts {
     }
 }
 
-/// What the init containers that are to end make of the phase: `None` when they are through, or failing and tried again.
+/// The phase by the init containers that are to end: `None` when they are through, or failing and tried again.
 fn of_init_containers(input: &StatusInput<'_>, spec: &PodSpec, statuses: &[ContainerStatus]) -> Option<&'static str> {
     let mut is_pending = false;
     for container in spec.init_containers.iter().flatten().filter(|container| !is_sidecar(container)) {

@@ -63,8 +63,8 @@ fn is_ready(input: &StatusInput<'_>, container: Option<&Container>, status: &Con
     }
     match input.containers.probes.readiness.get(&id(status)) {
         Some(result) => *result,
-        // An agent that has just started has no results. What was ready stays so until a probe says otherwise, and what
-        // was not does not become so.
+        // An agent that has just started has no results. A ready container stays so until a probe says otherwise, and an unready
+        // one does not become ready.
         None => input.containers.adopted.contains(&id(status)) && was_pod_ready(input),
     }
 }

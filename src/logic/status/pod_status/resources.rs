@@ -1,4 +1,4 @@
-//! What a status says of resources: what was given, and what of it is in force (RES-55; upstream's
+//! Resources in a status: the allocation, and the part of it that is in force (RES-55; upstream's
 //! `convertContainerStatusResources` and `convertToAPIPodLevelResourcesStatus`).
 
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ fn list(of: &ResourceList) -> List {
     of.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string()))).collect()
 }
 
-/// What the pod as a whole was given; `None` where nobody asks.
+/// The allocation of the pod as a whole; `None` where nobody asks.
 pub(super) fn allocated_to_pod(input: &StatusInput<'_>) -> Option<List> {
     let given = list(&pod_requests(input.pod, input.resources.options.pod_level_resources, true));
     (input.resources.gates.by_pod && !given.is_empty()).then_some(given)

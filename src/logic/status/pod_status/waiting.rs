@@ -1,4 +1,4 @@
-//! What is said of a pod that is not admitted yet.
+//! The status of a pod that is not admitted yet.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 

@@ -214,7 +214,7 @@ fn order(list: &Value, key: &str) -> Value {
     items(list).iter().map(|item| json!({key: item[key]})).collect()
 }
 
-/// What a merged list gets: items that are new or changed, and the names of those that go. A field that an item had
+/// The patch of a merged list: items that are new or changed, and the names of those that go. A field that an item had
 /// before goes by being said to be nothing.
 fn list_change(before: &Value, after: &Value, key: &str) -> Value {
     let same = |list: &'_ Value, item: &Value| items(list).iter().find(|other| other[key] == item[key]).cloned();

@@ -1,5 +1,5 @@
-//! What the API server is to be told of pods, and when a pod may go from it (POD-34, POD-35, POD-36; upstream's status
-//! manager).
+//! Writes of pods' statuses to the API server, and the time when a pod may go from it (POD-34, POD-35, POD-36;
+//! upstream's status manager).
 //!
 //! Owned by `StatusManager`. Level-triggered: it keeps what each pod's status is here and what the API server last showed,
 //! and says what is to be sent about the difference, one call a pod at a time. A status that the API server has already
@@ -51,7 +51,7 @@ pub struct Own {
     pub full_name: FullName,
     /// From a file or a URL: its status goes to its mirror.
     pub is_static: bool,
-    /// What its mirror is known by; of a static pod.
+    /// The hash by which its mirror is known; of a static pod.
     pub config_hash: Option<String>,
     /// The status.
     pub status: Arc<PodStatus>,
@@ -80,7 +80,7 @@ pub struct Order {
     pub api_uid: PodUid,
     /// Its name and namespace.
     pub full_name: FullName,
-    /// What to do.
+    /// The call to make.
     pub call: Call,
 }
 
@@ -114,11 +114,11 @@ struct Entry {
     api: Option<Arc<Pod>>,
     /// Nothing of the pod is left on the node.
     finished: bool,
-    /// Whom the call under way is about, in the API.
+    /// The pod of the call under way, in the API.
     calling: Option<PodUid>,
-    /// Who was deleted, in the API.
+    /// The deleted pod, in the API.
     deleted: Option<PodUid>,
-    /// What is here has changed since the last call.
+    /// The state here has changed since the last call.
     changed: bool,
     last_call: Option<Duration>,
     not_before: Option<(Duration, Why)>,
@@ -147,10 +147,10 @@ impl Entry {
 pub struct StatusSync {
     pods: BTreeMap<PodUid, Entry>,
     mirrors: BTreeMap<FullName, Arc<Pod>>,
-    /// Whose difference is to be looked at.
+    /// The pods whose difference is to be looked at.
     dirty: BTreeSet<PodUid>,
-    /// Whose difference was looked at and may not be sent before this: until then it is not looked at again, unless it
-    /// changes.
+    /// The pods whose difference was looked at and may not be sent before this: until then it is not looked at again,
+    /// unless it changes.
     later: BTreeMap<PodUid, Duration>,
     /// The same by time.
     agenda: BTreeSet<(Duration, PodUid)>,
@@ -451,7 +451,7 @@ impl StatusSync {
         (hash == own.config_hash.as_ref()).then_some(mirror)
     }
 
-    /// What is to be sent of the pod, and from when on.
+    /// The news of the pod to send, and its time.
     fn candidate(&self, uid: &PodUid) -> Option<Candidate> {
         let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none())?;
         let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
@@ -515,7 +515,7 @@ fn lives_again(entry: &Entry, shown: &PodStatus) -> bool {
     !entry.finished && entry.own.as_ref().is_some_and(lives) && phase(shown)
 }
 
-/// What is waited for elsewhere goes first (PAIN-32): where traffic goes, then who may take the place of what has ended.
+/// News that others wait for goes first (PAIN-32): where traffic goes, then which pod may take the place of an ended one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Urgency {
     /// The pod became ready or unready, or is in another phase.
@@ -524,11 +524,11 @@ enum Urgency {
     End,
     /// Anything else that is new here. Of a pod that is being deleted it waits a moment for what comes next.
     Detail,
-    /// What somebody else changed is put right.
+    /// A change by somebody else is put right.
     Repair,
 }
 
-/// What could be sent.
+/// News that could be sent.
 struct Candidate {
     order: Order,
     due: Option<Duration>,

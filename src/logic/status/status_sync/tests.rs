@@ -26,7 +26,7 @@ fn own(value: Value, may_run: bool) -> Own {
     Own { full_name, is_static: false, config_hash: None, status: Arc::new(status(value)), may_run }
 }
 
-/// What is told of a static pod.
+/// The status of a static pod.
 fn fixed(hash: &str, value: Value, may_run: bool) -> Own {
     Own { is_static: true, config_hash: Some(hash.to_owned()), ..own(value, may_run) }
 }
@@ -47,7 +47,7 @@ fn condition(kind: &str, status: &str) -> Value {
     json!({"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"})
 }
 
-/// What the API server makes of such a patch.
+/// The API server's result of such a patch.
 fn apply(before: &PodStatus, body: &Value) -> PodStatus {
     let mut tree = serde_json::to_value(before).expect("a status");
     for (field, change) in body["status"].as_object().expect("fields") {

@@ -222,7 +222,7 @@ fn what_is_left_of_an_earlier_release_ends_before_the_disk_is_read_again() {
     assert!(states.is_empty());
 }
 
-/// What a test does to the machine.
+/// An action of a test on the machine.
 #[derive(Clone, Debug)]
 enum Event {
     Want,

@@ -1,4 +1,4 @@
-//! What is shown of crafted files, given in pieces of any size.
+//! Output for crafted files, given in pieces of any size.
 
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use super::PodFacts;
 use crate::logic::manifest::validation::field::{Errors, FieldPath, text};
 use crate::logic::manifest::validation::names;
 
-/// What a probe or hook can do.
+/// Abilities of a probe or hook.
 #[derive(Default)]
 pub(super) struct Handler<'a> {
     pub exec: Option<&'a ExecAction>,

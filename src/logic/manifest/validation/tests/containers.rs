@@ -1,4 +1,4 @@
-//! What the API server says to containers.
+//! The API server's answers about containers.
 
 use super::{check_containers, check_specs};
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What the API server says to a pod with this spec.
+/// The API server's answer about a pod with this spec.
 fn said(metadata: Value, spec: Value) -> Vec<String> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
     let mut pod: Pod = serde_json::from_value(pod).expect("a pod");
@@ -132,7 +132,7 @@ fn seccomp_profiles_in_annotations_say_what_fields_say() {
 }
 
 proptest! {
-    /// Whatever a name is, it is either refused or safe as a path and as a host name.
+    /// Any name is either refused or safe as a path and as a host name.
     #[test]
     fn names_that_pass_are_safe_in_paths(name in "[a-zA-Z0-9._/%\n-]{0,12}") {
         let spec = json!({"containers": [{"name": name, "image": "i"}], "volumes": [{"name": name}]});

@@ -1,4 +1,4 @@
-//! What the API server says to metadata, volumes and the pod as a whole.
+//! The API server's answers about metadata, volumes and the pod as a whole.
 
 use super::{check_specs, merge, said};
 use serde_json::{Value, json};

@@ -34,7 +34,7 @@ fn resized() -> Pod {
     pod
 }
 
-/// What was noted of resources in force.
+/// Notes of the resources in force.
 struct Noted {
     actuated: PodResources,
     starting: ContainerResources,

@@ -27,7 +27,7 @@ fn one(name: &str, state: ContainerState) -> RuntimeContainer {
     instance(name, 0, state, 0)
 }
 
-/// What it starts, what it kills, and whether the pod ends.
+/// The containers that it starts, those that it kills, and whether the pod ends.
 fn told(plan: &PodPlan) -> (Vec<&str>, Vec<&str>, bool) {
     let starts = plan.start.iter().map(|start| start.name.as_str()).collect();
     (starts, plan.kill.iter().map(|kill| kill.id.as_str()).collect(), plan.kill_pod.is_some())

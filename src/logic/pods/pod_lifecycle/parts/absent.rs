@@ -1,4 +1,4 @@
-//! What a look at the runtime lacks although the pod had it: a list may be old, or lack something.
+//! Objects that a look at the runtime lacks although the pod had them: a list may be old, or incomplete.
 //!
 //! The sandbox or container counts as it was last known until the runtime, asked for it by its ID, says that there is none.
 //! A list alone never leads to a second instance beside one that runs, nor to a second run of one that has ended.
@@ -18,7 +18,7 @@ pub struct Absent {
     pub containers: BTreeMap<ContainerId, SandboxId>,
 }
 
-/// What the runtime has of them after all, as its answers show it.
+/// The objects that the runtime has after all, as its answers show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Sandboxes.
@@ -34,7 +34,7 @@ pub struct Absences {
     doubted: Absent,
     /// A look has lacked something since the question under way began.
     is_renewed: bool,
-    /// What was known when the observation was forgotten.
+    /// The knowledge when the observation was forgotten.
     before: Option<Arc<RuntimePod>>,
     /// Containers that the pod's own job removes: once that has gone well their absence is no surprise.
     removing: BTreeSet<ContainerId>,
@@ -63,7 +63,7 @@ impl Absences {
         std::mem::take(&mut self.removing)
     }
 
-    /// What is to be asked about; `None` when nothing is in doubt.
+    /// The objects to ask about; `None` when nothing is in doubt.
     pub fn doubted(&self) -> Option<&Absent> {
         Some(&self.doubted).filter(|doubted| !doubted.is_empty())
     }

@@ -82,8 +82,8 @@ impl Ending {
         self.finished = true;
     }
 
-    /// What is to be removed now, and the time until the next dead container is old enough to go. Only the directory waits
-    /// for the volumes that are in it.
+    /// The remains to be removed now, and the time until the next dead container is old enough to go. Only the
+    /// directory waits for the volumes that are in it.
     pub fn remains(&self, seen: &RuntimePod, moment: Moment, uptime: Duration) -> (Remains, Option<Duration>) {
         let keeps = |container: &RuntimeContainer| self.keeps(container, moment, uptime);
         let (kept, due): (Vec<_>, Vec<_>) = seen.containers.iter().partition(|container| keeps(container).is_some());

@@ -1,5 +1,5 @@
-//! What is known of single instances of containers beside what the runtime says: results of probes, and which agent
-//! started them.
+//! Facts about single instances of containers beside those of the runtime: results of probes, and the agent that started
+//! them.
 
 use std::collections::BTreeSet;
 

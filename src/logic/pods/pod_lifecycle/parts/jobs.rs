@@ -20,7 +20,7 @@ pub struct Jobs {
     problems: BTreeMap<Job, String>,
     /// Until when each is not tried again, in uptime.
     retries: BTreeMap<Job, Duration>,
-    /// What for, and until when, where that is known.
+    /// The subjects of waits, and their ends where known.
     waits: Vec<(StageWait, Option<Steady>)>,
 }
 
@@ -50,7 +50,7 @@ impl Jobs {
         self.open.is_empty()
     }
 
-    /// What is being stopped, as a wait; `None` when nothing is.
+    /// The stop under way, as a wait; `None` when there is none.
     pub fn stopping(&self) -> Option<Awaited> {
         self.open.iter().find_map(|job| match job {
             Job::KillPod => Some(Awaited::Stop),
@@ -164,7 +164,7 @@ impl Jobs {
         self.waits.push((wait.into(), Some(until)));
     }
 
-    /// What the pod waits for.
+    /// The pod's waits.
     pub fn waits(&self) -> impl Iterator<Item = &StageWait> {
         self.waits.iter().map(|(wait, _)| wait)
     }

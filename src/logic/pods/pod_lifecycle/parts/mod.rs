@@ -1,4 +1,4 @@
-//! What a pod's life keeps: each part with its own fields and rules.
+//! The parts of a pod's life: each with its own fields and rules.
 //!
 //! The files beside this folder combine the parts into decisions. A part knows no other part and starts nothing itself.
 

@@ -14,7 +14,7 @@ use crate::logic::pods::pod_resize::{
 };
 use crate::logic::resources::{ResourceOptions, pod_cgroup_settings};
 
-/// What resizes depend on beside the pod.
+/// The conditions of resizes beside the pod.
 #[derive(Clone, Copy, Debug)]
 pub struct ResizeMeans {
     /// Which are made.
@@ -25,20 +25,20 @@ pub struct ResizeMeans {
     pub per_pod: bool,
 }
 
-/// What is known of resources in force.
+/// Facts of the resources in force.
 #[derive(Clone, Debug, Default)]
 pub struct Resizing {
     /// `None`: nothing is resized.
     means: Option<ResizeMeans>,
-    /// What the runtime was told, once that was read; before, no container is resized.
+    /// The resources as the runtime was told them, once they were read; before, no container is resized.
     actuated: Option<PodResources>,
-    /// What this worker's own jobs told it since.
+    /// The results of this worker's own jobs since.
     noted: PodResources,
     /// By container that is being started, what it is made with.
     starting: ContainerResources,
-    /// What the pod's cgroup is set to; `None` until it was made or looked at.
+    /// The figures of the pod's cgroup; `None` until it was made or looked at.
     cgroup: Option<PodFigures>,
-    /// What it is being made with.
+    /// The figures with which it is being made.
     preparing: Option<(PodFigures, Option<ResourceRequirements>)>,
 }
 
@@ -48,17 +48,17 @@ impl Resizing {
         self.means = Some(means);
     }
 
-    /// What the runtime was told last; `None` until that is known.
+    /// The pod's resources as the runtime was last told them; `None` until that is known.
     pub fn actuated(&self) -> Option<&PodResources> {
         self.actuated.as_ref()
     }
 
-    /// What the pod's cgroup is set to; `None` until that is known, or where there is none.
+    /// The figures of the pod's cgroup; `None` until they are known, or where there is none.
     pub fn figures(&self) -> Option<&PodFigures> {
         self.cgroup.as_ref()
     }
 
-    /// What a plan needs to know; `None` while no container can be resized.
+    /// The input of a plan; `None` while no container can be resized.
     pub fn input(&self) -> Option<ResizeInput<'_>> {
         let (means, actuated) = (self.means.as_ref()?, self.actuated.as_ref()?);
         let ResizeGates { by_pod, init_containers, .. } = means.gates;
@@ -136,7 +136,7 @@ impl Resizing {
         Some(PodFigures::of(&pod_cgroup_settings(pod?, false, &means.options)))
     }
 
-    /// What is to be changed so that running containers, and the pod's cgroup, have what the pod was given. The cgroup is
+    /// The changes by which running containers, and the pod's cgroup, get what the pod was given. The cgroup is
     /// looked at once after a start of the worker: its predecessor may have been cut off.
     pub fn due(&self, pod: Option<&Pod>, seen: &RuntimePod, plan: &PodPlan) -> Option<ResizeWork> {
         let (means, actuated) = (self.means?, self.actuated.as_ref()?);
@@ -174,7 +174,7 @@ impl Resizing {
     }
 }
 
-/// What the pod asks for as a whole.
+/// The requests and limits of the pod as a whole.
 fn own_resources(pod: Option<&Pod>) -> Option<ResourceRequirements> {
     pod?.spec.as_ref()?.resources.clone()
 }

@@ -1,5 +1,5 @@
-//! What is seen of the pod in the runtime: the newest observation, whether it is new enough to decide by, and whether a look
-//! was asked for.
+//! Sight of the pod in the runtime: the newest observation, whether it is new enough to decide by, and whether a look was
+//! asked for.
 //!
 //! Each job that changed something in the runtime moves a mark. An observation from before the mark lacks something that the
 //! pod's own jobs did, and nothing is decided by it.
@@ -82,7 +82,7 @@ impl Sight {
         self.observed = Some(Arc::new(seen));
     }
 
-    /// Lets nothing be decided before the next look. What that look lacks of what was known is still asked about.
+    /// Lets nothing be decided before the next look. Known objects that the look lacks are still asked about.
     pub fn forget(&mut self) {
         let known = self.observed.take();
         self.absences.remember(known);
@@ -113,7 +113,7 @@ impl Sight {
         self.unconfirmed
     }
 
-    /// What the runtime is to be asked about, by ID: looks lacked it.
+    /// The objects to ask the runtime about, by ID: looks lacked them.
     pub fn doubted(&self) -> Option<&Absent> {
         self.absences.doubted()
     }

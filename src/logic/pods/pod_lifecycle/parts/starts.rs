@@ -34,7 +34,7 @@ pub struct Starts {
     half_made: BTreeMap<ContainerId, Option<Duration>>,
 }
 
-/// What is to be done about containers that were made and never started.
+/// The orders about containers that were made and never started.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HalfMade {
     /// Their names: nothing is made in their stead before they are gone.

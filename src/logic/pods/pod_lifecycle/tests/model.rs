@@ -486,7 +486,7 @@ impl Node {
         self.stop_sandboxes(&ids);
     }
 
-    /// What runs ends well: the init containers, or all.
+    /// Running containers end well: the init containers, or all.
     pub(super) fn ends_well(&mut self, all: bool) {
         let spec = self.pod.spec.as_ref().expect("has a spec");
         let names: Vec<String> = spec.init_containers.iter().flatten().map(|init| init.name.clone()).collect();

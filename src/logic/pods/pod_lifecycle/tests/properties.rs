@@ -1,4 +1,4 @@
-//! What holds whatever happens, in whatever order.
+//! Properties that hold after any inputs, in any order.
 
 use proptest::prelude::*;
 

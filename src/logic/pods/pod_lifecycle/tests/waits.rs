@@ -1,4 +1,4 @@
-//! What a pod is said to wait for, and what it goes on from.
+//! The waits of a pod, and the inputs after which it goes on.
 
 use k8s_openapi::api::core::v1::Probe;
 

@@ -1,4 +1,4 @@
-//! What the status says of resources (RES-55).
+//! Resources in the status (RES-55).
 
 use std::sync::Arc;
 

@@ -156,7 +156,8 @@ fn a_pod_without_its_volumes_cannot_start_containers() {
     assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
 }
 
-/// What asked for it was removed first, and only the status tells of its end: the others are on their way, too.
+/// The container that asked for it was removed first, and only the status tells of its end: the others are on their
+/// way, too.
 #[test]
 fn a_pod_starts_over_while_the_end_that_asked_for_it_is_shown() {
     let i = instance("i", 0, Exited, 0);

@@ -65,7 +65,8 @@ fn of_each_field_the_agents_own_counts_and_the_api_servers_where_it_has_none() {
         "ephemeralContainerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0}],
     }));
     assert_eq!(merged(&PodStatus::default(), &full, true), full);
-    // What the agent has no word for stays; its word on the phase, the conditions and the addresses is that there is none.
+    // Fields that the agent has no word for stay; its word on the phase, the conditions and the addresses is that there
+    // is none.
     let (none, kept) = (PodStatus::default(), merged(&full, &PodStatus::default(), true));
     let expected = PodStatus {
         phase: none.phase,
