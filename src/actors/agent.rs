@@ -39,9 +39,9 @@ pub struct Adapters {
     pub runtime: Arc<dyn RuntimeService>,
     /// The runtime's images.
     pub images: Arc<dyn ImageService>,
-    /// What the node has to do with images: records, credentials, space.
+    /// The node's own work with images: records, credentials, space.
     pub image_host: Arc<dyn ImageHost>,
-    /// What was decided, for a later run of the agent.
+    /// Decisions that are kept for a later run of the agent.
     pub checkpoints: Arc<dyn Checkpoints>,
     /// Cgroups.
     pub cgroups: Arc<dyn CgroupManager>,
@@ -49,7 +49,7 @@ pub struct Adapters {
     pub chance: Arc<dyn Chance>,
     /// The service manager.
     pub service_manager: Arc<dyn ServiceManager>,
-    /// Who counts what happens.
+    /// Counts events of the node.
     pub observer: Arc<dyn Observer>,
     /// Pods on the node.
     pub pods: PodAdapters,
@@ -74,7 +74,7 @@ pub struct PodAdapters {
     pub prober: Arc<dyn NetworkProber>,
     /// How pods ended, for workers that begin anew.
     pub ends: Arc<PodEndStore>,
-    /// What is remembered of probes.
+    /// Memory of probes.
     pub probe_store: Arc<ProbeStore>,
 }
 
@@ -118,7 +118,7 @@ pub struct SourceAdapters {
 pub struct NodeAdapters {
     /// Figures of the node, its control groups and disks.
     pub statistics: Arc<dyn Statistics>,
-    /// What the host says for the Node's status.
+    /// The host's facts for the Node's status.
     pub facts: Arc<dyn NodeFacts>,
     /// The machine's packet filter.
     pub network_rules: Arc<dyn NetworkRules>,
@@ -136,7 +136,7 @@ pub struct Agent {
     pub directory: Directory,
     /// See [`Trace`].
     pub trace: Arc<Trace>,
-    /// What listens, and answers; started by `Server`.
+    /// The listeners, with their answers; started by `Server`.
     pub listeners: Vec<Arc<dyn Listener>>,
 }
 

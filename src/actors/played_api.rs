@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::platform::cluster::kube_api::ApiServer;
 
 type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
-/// What such a server answers.
+/// The answer of such a server.
 pub(super) type Answer = Response<StreamBody<Frames>>;
 
 /// A server that answers verb, path with query, and body so.
@@ -80,11 +80,11 @@ struct State {
     watchers: Vec<(Selection, UnboundedSender<Value>)>,
     /// Watches from a version are refused as too old, this many times.
     gone: usize,
-    /// What every call whose path holds this is refused with.
+    /// The refusal of every call whose path holds this.
     refusals: BTreeMap<&'static str, (u16, &'static str)>,
 }
 
-/// What a list or watch is of: a collection's path, or its end where all namespaces are meant, and a name.
+/// The target of a list or watch: a collection's path, or its end where all namespaces are meant, and a name.
 #[derive(Clone)]
 struct Selection {
     collection: String,
@@ -168,7 +168,7 @@ impl ObjectServer {
         calls.filter(|call| call.contains(part)).collect()
     }
 
-    /// What was sent with the last call that names this.
+    /// The body of the last call that names this.
     pub(super) fn sent(&self, part: &str) -> Value {
         let state = self.state();
         let found = state.asked.iter().rev().find(|(call, _)| call.contains(part));

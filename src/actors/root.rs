@@ -31,7 +31,7 @@ struct Slot {
     budget: RestartBudget,
 }
 
-/// What Root does to its children, whoever they are.
+/// Root's means towards its children, of any kind.
 pub trait Children: Send {
     /// Starts one, or its next incarnation.
     fn start(&self, child: Child, context: &mut Context<RootMsg>) -> ActorCell;
@@ -41,7 +41,7 @@ pub trait Children: Send {
     fn ask_to_repeat(&self, teacher: Child, learner: Child, context: &Context<RootMsg>);
 }
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// Root's children, with all that they are given.
     pub children: Box<dyn Children>,

@@ -1,4 +1,4 @@
-//! `Server`: keeps the agent's listening sockets open. What they answer is in `crate::server`.
+//! `Server`: keeps the agent's listening sockets open. Their answers are in `crate::server`.
 //!
 //! Parent: Root. Restarted: after a failure; keeps nothing.
 
@@ -15,15 +15,15 @@ const LISTEN_RETRY: Duration = Duration::from_secs(5);
 /// One of the agent's listening sockets.
 #[async_trait::async_trait]
 pub trait Listener: Send + Sync {
-    /// What and where, for people.
+    /// The protocol and the place, for people.
     fn name(&self) -> String;
     /// Listens and answers until it fails; says why.
     async fn serve(&self) -> String;
 }
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
-    /// What listens, and answers.
+    /// The listeners, with their answers.
     pub listeners: Vec<Arc<dyn Listener>>,
 }
 

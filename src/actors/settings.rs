@@ -20,7 +20,7 @@ use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::{ServedLogs, StreamSettings};
 
-/// What the configuration says, as far as actors act on it: a part for each domain, of which an actor is given its own. Units
+/// The configuration, as far as actors act on it: a part for each domain, of which an actor is given its own. Units
 /// are in the types.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -34,7 +34,7 @@ pub struct Settings {
     pub node: NodeSettings,
     /// Pods and their containers.
     pub pods: PodSettings,
-    /// What containers may do on the node.
+    /// The rights of containers on the node.
     pub security: SecuritySettings,
     /// Static pods.
     pub sources: SourceSettings,
@@ -52,11 +52,11 @@ pub struct Settings {
     pub logs: LogSettings,
     /// Statistics.
     pub statistics: StatisticsSettings,
-    /// What is answered over HTTP.
+    /// The endpoints that are answered over HTTP.
     pub serving: ServingSettings,
 }
 
-/// What the configuration says about pods and their containers.
+/// The configuration of pods and their containers.
 #[derive(Clone, Debug)]
 pub struct PodSettings {
     /// `syncFrequency`.
@@ -84,7 +84,7 @@ impl Default for PodSettings {
     }
 }
 
-/// What containers may do on the node, by its kernel and the configuration.
+/// The rights of containers on the node, by its kernel and the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct SecuritySettings {
     /// The directory of local seccomp profiles.
@@ -101,7 +101,7 @@ pub struct SecuritySettings {
     pub thermal_throttle_paths: Vec<String>,
 }
 
-/// What the configuration says about static pods.
+/// The configuration of static pods.
 #[derive(Clone, Debug)]
 pub struct SourceSettings {
     /// `staticPodURL`, as pods' UIDs take it in.
@@ -120,10 +120,10 @@ impl Default for SourceSettings {
     }
 }
 
-/// What is known of the runtime, and what of its dead containers stays.
+/// The facts of the runtime, and the limits within which dead containers are kept.
 #[derive(Clone, Debug)]
 pub struct RuntimeSettings {
-    /// What the runtime calls itself: the prefix of container IDs in the API.
+    /// The runtime's name for itself: the prefix of container IDs in the API.
     pub name: String,
     /// Whether the runtime's event stream is used: the default; an explicit `EventedPLEG: false` turns it off.
     pub evented: bool,
@@ -144,9 +144,9 @@ impl Default for RuntimeSettings {
 pub struct ResourceSettings {
     /// Where the agent's cgroups are.
     pub cgroup_tree: CgroupTree,
-    /// What pods together may use; what is not named is unlimited.
+    /// The resources that pods together may use; one that is not named is unlimited.
     pub kubepods: ResourceList,
-    /// What pods may use, as the Node would say it: for as long as there is no Node.
+    /// The amounts that pods may use, as the Node would say it: for as long as there is no Node.
     pub allocatable: ResourceList,
     /// How resources become figures.
     pub options: ResourceOptions,
@@ -162,16 +162,16 @@ pub struct ResourceSettings {
     pub eviction: EvictionSettings,
 }
 
-/// What the configuration says about names and the packet filter.
+/// The configuration of names and the packet filter.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSettings {
-    /// What pods are told of names.
+    /// The names that pods are told.
     pub dns: DnsSettings,
     /// `makeIPTablesUtilChains`.
     pub rules: bool,
 }
 
-/// What the configuration says about logs of containers.
+/// The configuration of containers' logs.
 #[derive(Clone, Debug, Default)]
 pub struct LogSettings {
     /// `podLogsDir`.
@@ -180,7 +180,7 @@ pub struct LogSettings {
     pub rotation: Option<RotationPolicy>,
 }
 
-/// What the configuration says about statistics.
+/// The configuration of statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatisticsSettings {
     /// Gate `KubeletPSI`: whether statistics show pressure.
@@ -189,21 +189,21 @@ pub struct StatisticsSettings {
     pub volume_period: Option<Duration>,
 }
 
-/// What is answered over HTTP.
+/// The endpoints that are answered over HTTP.
 #[derive(Clone, Debug, Default)]
 pub struct ServingSettings {
-    /// What of logs is.
+    /// The logs that are answered.
     pub logs: ServedLogs,
     /// Exec, attach, port forward, checkpoints.
     pub streams: StreamSettings,
 }
 
-/// What the configuration says about the Node object and its Lease. Units are in the types.
+/// The configuration of the Node object and its Lease. Units are in the types.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Who the node is.
+    /// The identity of the node.
     pub identity: NodeIdentity,
-    /// What its status shows.
+    /// The settings of its status.
     pub status: StatusSettings,
     /// `registerNode`.
     pub register: bool,

@@ -47,7 +47,7 @@ pub const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 /// How one of Root's children is looked after.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildSpec {
-    /// Who.
+    /// The child.
     pub child: Child,
     /// Messages that may wait.
     pub mailbox: usize,
@@ -55,7 +55,7 @@ pub struct ChildSpec {
     pub failures_max: u32,
     /// How long its end may take.
     pub stop_limit: Duration,
-    /// Who has to tell it everything once more after a restart; it knows the rest from the runtime and the disk.
+    /// The children that tell it everything once more after a restart; it knows the rest from the runtime and the disk.
     pub learns_from: &'static [Child],
     /// Whether it can tell others everything once more.
     pub repeats: bool,
@@ -121,7 +121,7 @@ macro_rules! children {
                 mailbox: 256,
                 learns_from: [PodManager, ApiSource],
             }
-            /// What pods refer to in the API server: ConfigMaps, Secrets, services.
+            /// The objects that pods refer to in the API server: ConfigMaps, Secrets, services.
             ObjectCache {
                 actor: actors::objects::object_cache::ObjectCache,
                 address: object_cache: Address<ObjectCacheMsg>,
@@ -161,7 +161,7 @@ macro_rules! children {
                 ],
                 repeats: |_| PodManagerMsg::Repeat,
             }
-            /// What pods were given, on the disk.
+            /// The allocations of pods, on the disk.
             AllocationManager {
                 actor: actors::resources::allocation_manager::AllocationManager,
                 address: allocation_manager: Address<AllocationManagerMsg>,

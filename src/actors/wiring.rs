@@ -1,4 +1,4 @@
-//! What each actor is given, and the start of the tree: the only place among actors that knows the whole [`Agent`].
+//! The arguments of each actor, and the start of the tree: the only place among actors that knows the whole [`Agent`].
 //!
 //! A folder of files by domain, a function per actor. An actor imports nothing of this; the tree and tests call it.
 

@@ -1,7 +1,7 @@
 //! `ImageGc`: removes images that nobody uses, when the disk is full or they are old, and says why others stay.
 //!
-//! Parent: Root. Restarted: after a failure; when images were first seen and last used is then counted anew. What is in
-//! use is read from the runtime, all containers included; what was just given to a pod, `ImageManager` tells.
+//! Parent: Root. Restarted: after a failure; when images were first seen and last used is then counted anew. Images in
+//! use are read from the runtime, all containers included; `ImageManager` tells of images that were just given to pods.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::messages::images::image_manager::ImageManagerMsg;
 use crate::platform::images::ImageHost;
 use crate::platform::observer::{Observation, Observer};
 
-/// What is said about a disk that stays full is said again after this, if it is the same.
+/// A message about a disk that stays full is repeated after this, if it is the same.
 const SAY_AGAIN: Duration = Duration::from_secs(3600);
 
 /// Patience with the actor's own answer.
@@ -41,7 +41,7 @@ struct Running {
     disk: Option<DiskUse>,
 }
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name, for its Events.
     pub node_name: String,
@@ -53,7 +53,7 @@ pub struct Args {
     pub runtime: Arc<dyn RuntimeService>,
     /// The disk that they are on.
     pub host: Arc<dyn ImageHost>,
-    /// Who counts removals.
+    /// Counts removals.
     pub observer: Arc<dyn Observer>,
     /// Hears which images are left.
     pub image_manager: Address<ImageManagerMsg>,
@@ -68,7 +68,7 @@ pub struct ImageGc {
     running: Option<Running>,
     /// The image that is being removed.
     going: Option<ListedImage>,
-    /// Who is to be given it, and waits for the end of that.
+    /// The askers of the image, which wait for the end of its removal.
     waiting: Held<RpcReplyPort<bool>>,
     /// Of this pass, what was removed because of its age.
     aged: bool,
@@ -81,7 +81,7 @@ pub struct ImageGc {
     next: Option<OperationId>,
     /// Askers that wait until all unused images are removed.
     askers: Vec<RpcReplyPort<Result<(), String>>>,
-    /// What was said last, and when.
+    /// The last message, and its time.
     said: Option<(String, Duration)>,
 }
 
@@ -174,7 +174,7 @@ impl ImageGc {
         }
     }
 
-    /// Whoever waits for the image that was being removed looks for it again.
+    /// Askers that wait for the image that was being removed look for it again.
     fn removal_ended(&mut self) {
         self.going = None;
         for reply in self.waiting.take() {
@@ -387,8 +387,8 @@ async fn disk(args: &Args) -> Result<DiskUse, String> {
     disk.map_err(|error| error.to_string())
 }
 
-/// Removes candidates one after the other until enough is freed. What a container has mounted as a volume is found out
-/// only now, since each container must be asked; at rest nothing is.
+/// Removes candidates one after the other until enough is freed. The images that a container has mounted as volumes are
+/// found out only now, since each container must be asked; at rest nothing is.
 /// While it lasts, pods are given images: those stay.
 async fn remove(args: &Args, pass: Pass, me: Address<ImageGcMsg>, cause: Cause) -> Result<ImagesRemoved, String> {
     let mounted = mounted(&*args.runtime).await?;

@@ -74,7 +74,7 @@ pub enum Ending {
 pub struct Turn {
     /// Its place in the order of all turns.
     pub id: Stamp,
-    /// Whose.
+    /// The name of the actor.
     pub actor: Arc<str>,
     /// The message's name.
     pub message: &'static str,

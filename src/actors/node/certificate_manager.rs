@@ -23,7 +23,7 @@ const LOOK_PERIOD: Duration = Duration::from_secs(10);
 /// How often it is looked whether somebody touched the files of the serving certificate, or that of the authorities.
 const FILES_PERIOD: Duration = Duration::from_secs(10);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name, which the client certificate is for.
     pub node_name: String,
@@ -166,7 +166,7 @@ impl CertificateManager {
         self.step(purpose, input, context);
     }
 
-    /// What was seen of the server counts for the client certificate alone: without one, nothing else is asked of it.
+    /// The sight of the server counts for the client certificate alone: without one, nothing else is asked of it.
     fn heard(&mut self, purpose: Purpose, answers: Option<bool>) {
         if let (Purpose::Client, Some(answers)) = (purpose, answers) {
             self.server_answers = answers;
@@ -265,7 +265,7 @@ impl CertificateManager {
         let files = reads_files.then(|| FILES_PERIOD.saturating_sub(when.uptime.saturating_sub(self.files_read)));
         let due = kept.iter().filter_map(|kept| kept.rotation.rest(when)).chain(files);
         let period = (!kept.is_empty()).then_some(LOOK_PERIOD);
-        // What cannot go on does not wait to say so again.
+        // A certificate that cannot go on does not wait to say so again.
         let at_once = self.args.certificates.hopeless.get().map(|_| Duration::ZERO);
         if let Some(wait) = due.chain(period).chain(at_once).min() {
             self.look = Some(context.after(wait, CertificateManagerMsg::LookDue));

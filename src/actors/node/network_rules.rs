@@ -20,7 +20,7 @@ const LOOK_PERIOD: Duration = Duration::from_secs(60);
 /// While somebody flushes: how often the other tables are looked at, and how many times (5 s together, as upstream).
 const FLUSH_POLLS: (u32, Duration) = (10, Duration::from_millis(500));
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// `makeIPTablesUtilChains`: whether there are to be any rules.
     pub wanted: bool,

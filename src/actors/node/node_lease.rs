@@ -16,7 +16,7 @@ use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Lane, Place};
 use crate::platform::host::chance::Chance;
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name, which is the Lease's too.
     pub node_name: String,

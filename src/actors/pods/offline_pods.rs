@@ -1,7 +1,7 @@
 //! `OfflinePods`: keeps the pods of the API server on the disk, and has them started after a boot without it (PAIN-10).
 //!
 //! Parent: Root. Restarted: after a failure; the disk has what was kept, `PodManager` tells what is to be kept. Nothing to
-//! do without `--offline-store`. What was kept is wanted only until the API server is heard; it ends nothing.
+//! do without `--offline-store`. The kept pods are wanted only until the API server is heard; they end nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::platform::cluster::offline_store::{OfflineStore, PODS_RECORD};
 /// When what no pod needs is looked for once more.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// Where pods are kept; nowhere unless that is asked for.
     pub store: Option<Arc<dyn OfflineStore>>,
@@ -35,19 +35,19 @@ pub struct OfflinePods {
     args: Args,
     /// The API server was heard: what it said last year is no news any more.
     heard: bool,
-    /// What was read from the disk, once it was.
+    /// The pods that were read from the disk, once they were.
     recalled: Option<BTreeMap<PodUid, Arc<Pod>>>,
     recalling: bool,
-    /// What is on the disk, or is being written.
+    /// The pods that are on the disk, or are being written.
     kept: Option<BTreeMap<PodUid, Arc<Pod>>>,
     keeping: bool,
-    /// What is on the disk is not what was to be kept.
+    /// The disk does not have the pods that were to be kept.
     failed: bool,
     /// The newest set, which came while an older one was being written.
     next: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// All pods that the API server has here.
     pods: BTreeMap<PodUid, Arc<Pod>>,
-    /// What no pod needs is being removed; once more after that.
+    /// Objects that no pod needs are being removed; once more after that.
     forgetting: bool,
     forget_again: bool,
     /// The timer of the next look.
@@ -119,7 +119,7 @@ impl Actor for OfflinePods {
                 self.keeping = false;
                 if let Err(why) = outcome.into_result() {
                     tracing::warn!(why, "pods are not kept in the offline store");
-                    self.failed = true; // Whatever is told next is written.
+                    self.failed = true; // The next news is written in any case.
                 }
                 self.keep(store, context);
             }

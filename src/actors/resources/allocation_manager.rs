@@ -2,7 +2,7 @@
 //!
 //! Parent: Root. Restarted: after a failure; the two files have all that was answered for, and who was not answered asks
 //! again. It decides nothing: `PodManager` gives, pods' workers tell the runtime. While a file is being written further
-//! changes gather and are written together. What could not be written is as if it had not been asked for.
+//! changes gather and are written together. A change that could not be written is as if it had not been asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,13 +37,13 @@ const PAUSE_PER_ENTRY: Duration = Duration::from_micros(20);
 struct Pages {
     kept: Entries,
     entries: Entries,
-    /// What is being written, and who is answered when that has ended.
+    /// The entries that are being written, and the askers that are answered when that has ended.
     writing: Option<(Arc<Entries>, Vec<Reply>)>,
     /// The uptime when the last write ended.
     written_at: Duration,
     /// The next write waits for a timer.
     pausing: bool,
-    /// Who is answered by the next one.
+    /// The askers that the next write answers.
     waiting: Vec<Reply>,
     /// Entries have gone since the last write, and nobody waits for that.
     swept: bool,
@@ -75,7 +75,7 @@ impl Pages {
     }
 }
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// Where the two files are.
     pub files: Arc<dyn Checkpoints>,
@@ -149,7 +149,8 @@ impl AllocationManager {
         books.get_mut(&book).expect("invariant: there are both")
     }
 
-    /// Holds back what comes before the files were read. Who finds no room is told so, or hears nothing, and asks again.
+    /// Holds back messages that come before the files were read. An asker without room hears so, or hears nothing, and
+    /// asks again.
     fn hold(&mut self, early: AllocationManagerMsg) {
         match &early {
             AllocationManagerMsg::Repeat => return, // The actor tells its checkpoints once they were read.
@@ -178,7 +179,7 @@ impl AllocationManager {
         }
     }
 
-    /// What is being written is not told: should it fail, nobody must count on it.
+    /// Entries that are being written are not told: should that fail, nobody must count on them.
     fn tell(&mut self, context: &mut Context<AllocationManagerMsg>) {
         let given = Arc::new(self.book(Book::Allocated).kept.clone());
         // Nothing is judged before this is heard, so it is told until there is room for it.
@@ -239,7 +240,7 @@ impl AllocationManager {
             Ok(()) => pages.kept = Arc::unwrap_or_clone(written),
             Err(why) => {
                 tracing::error!(why, file = book.file(), "resources of pods are not kept");
-                // Whoever asked is told so, and asks again.
+                // The asker hears so, and asks again.
                 pages.entries.clone_from(&pages.kept);
                 waiting.append(&mut pages.waiting);
             }

@@ -22,7 +22,7 @@ const SCORE_PERIOD: Duration = Duration::from_secs(300);
 /// Passes over the root's processes before the next look: new ones appear while others are moved. Upstream's number.
 const PASSES_MAX: u32 = 11;
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// `kubeletCgroups`, `systemCgroups`, `oomScoreAdj`.
     pub settings: PlacementSettings,

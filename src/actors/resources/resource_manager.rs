@@ -27,13 +27,13 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(60);
 /// Upstream's text of the Event.
 const ENFORCED: &str = "Updated Node Allocatable limit across pods";
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name, for its Events.
     pub node_name: String,
     /// Where the agent's cgroups are.
     pub tree: CgroupTree,
-    /// What pods together may use; nothing leaves the top cgroup unlimited.
+    /// The resources that pods together may use; nothing leaves the top cgroup unlimited.
     pub kubepods: ResourceList,
     /// How resources become figures.
     pub options: ResourceOptions,
@@ -47,7 +47,7 @@ pub struct Args {
 pub struct ResourceManager {
     args: Arc<Args>,
     active: TierSums,
-    /// What the tiers are set to, once they are.
+    /// The settings of the tiers, once they are made.
     tiers: Option<Box<Tiers>>,
     made_once: bool,
     enforcement: Enforcement,
@@ -87,7 +87,7 @@ impl Actor for ResourceManager {
         match message {
             ResourceManagerMsg::ActivePods(active) => {
                 self.active = active;
-                // Most pods change nothing of the tiers. What somebody else did to them is mended by and by.
+                // Most pods change nothing of the tiers. Changes by somebody else are mended by and by.
                 if self.busy || self.tiers.as_deref() != Some(&tiers(&self.args, &self.active)) {
                     self.refresh(context);
                 }

@@ -35,12 +35,12 @@ const STOP_GRACE_MIN: Duration = Duration::from_secs(2);
 /// Patience with `Pleg`.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the actor needs.
+/// The actor's arguments.
 #[derive(Clone)]
 pub struct Args {
     /// The node's name, for its Events.
     pub node_name: String,
-    /// What is kept.
+    /// The limits within which containers are kept.
     pub policy: GarbagePolicy,
     /// The runtime.
     pub runtime: Arc<dyn RuntimeService>,
@@ -97,7 +97,7 @@ impl Actor for ContainerGc {
 }
 
 impl ContainerGc {
-    /// One pass over all pods, or over one. What comes while one runs is looked at once more after it.
+    /// One pass over all pods, or over one. A pod that comes while one runs is looked at once more after it.
     fn pass(&mut self, only: Option<Arc<RuntimePod>>, context: &mut Context<ContainerGcMsg>) {
         if std::mem::replace(&mut self.busy, true) {
             self.again = true;
@@ -180,7 +180,7 @@ impl ContainerGc {
 /// Links that a container left whose log went another way than by its removal here.
 ///
 /// # Errors
-/// What keeps them from being looked at.
+/// The reason why they cannot be looked at.
 async fn remove_dead_links(files: &dyn PodFiles, pods: &[Arc<RuntimePod>]) -> Result<(), String> {
     let containers = pods.iter().flat_map(|pod| &pod.containers);
     let live = containers.filter(|one| one.state != ContainerState::Exited).map(|one| one.id.clone()).collect();
@@ -197,7 +197,7 @@ async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Remo
     let mut removed = Removed::default();
     for (uid, id) in &garbage.containers {
         let pod = pods.iter().find(|pod| pod.uid == *uid).map(|pod| &**pod);
-        // What the runtime lost track of may still run (CRI-20).
+        // A container that the runtime lost track of may still run (CRI-20).
         let lost = |one: &RuntimeContainer| one.id == *id && one.state == ContainerState::Unknown;
         if pod.is_some_and(|pod| pod.containers.iter().any(lost)) {
             tracing::info!(container = %id, "Container is in unknown state, try killing it before removal");
@@ -230,7 +230,7 @@ async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Remo
         .cloned()
         .collect();
     for uid in touched {
-        // What was removed is seen at once, not at the next relist.
+        // The removal is seen at once, not at the next relist.
         let _ = args.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));
     }
     removed

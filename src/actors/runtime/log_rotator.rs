@@ -18,7 +18,7 @@ use crate::messages::runtime::log_rotator::LogRotatorMsg;
 use crate::messages::{Ended, Panicked};
 use crate::platform::logs::container_logs::ContainerLogs;
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// How logs are rotated; `None` when they are not.
     pub policy: Option<RotationPolicy>,
@@ -36,7 +36,7 @@ pub struct LogRotator {
     /// `None` when logs are not rotated.
     rotation: Option<LogRotation>,
     timer: Option<(Duration, OperationId)>,
-    /// What was last said of a log that cannot be kept small, so that it is said once.
+    /// The last message about a log that cannot be kept small, so that it is said once.
     said: BTreeMap<ContainerId, String>,
 }
 
@@ -113,7 +113,7 @@ impl LogRotator {
         orders
     }
 
-    /// What came of work on a log; a problem is logged once.
+    /// The result of work on a log; a problem is logged once.
     fn outcome<T>(&mut self, id: &ContainerId, attempt: &'static str, outcome: Ended<T>) -> Option<T> {
         match outcome.into_result() {
             Ok(value) => {

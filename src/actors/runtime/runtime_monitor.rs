@@ -18,7 +18,7 @@ use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
 /// Wait between polls (POD-12).
 pub const POLL_PERIOD: Duration = Duration::from_secs(5);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The runtime.
     pub runtime: Arc<dyn RuntimeService>,
@@ -37,7 +37,7 @@ pub struct RuntimeMonitor {
     polled: Option<RuntimeHealth>,
     pleg_problem: Option<String>,
     told: Option<RuntimeHealth>,
-    /// What the runtime can do, as it said when it was last ready, and whether `NodeStatus` was told.
+    /// The abilities of the runtime, as it said when it was last ready, and whether `NodeStatus` was told.
     able: Option<RuntimeFact>,
     able_told: bool,
     /// The wait for the next poll; none while one is under way.

@@ -35,7 +35,7 @@ const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
 /// Wait before all is told again that somebody had no room for.
 const RETELL: Duration = Duration::from_secs(1);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node whose pods are followed.
     pub node_name: String,
@@ -58,7 +58,7 @@ pub struct ApiSource {
     args: Args,
     /// All pods and mirrors as the API server showed them last.
     shown: BTreeMap<PodUid, Arc<Pod>>,
-    /// What `PodManager` was told; `None` before the first list. Mirrors are not run, and not told there.
+    /// The pods that `PodManager` was told; `None` before the first list. Mirrors are not run, and not told there.
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// A timer runs, because somebody had no room.
     retelling: bool,

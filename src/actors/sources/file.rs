@@ -35,7 +35,7 @@ const SETTLE_MAX: Duration = Duration::from_millis(100);
 /// Wait before a broken watch is set up again (POD-01).
 const WATCH_RETRY: Duration = Duration::from_secs(1);
 
-/// What was made of a file; `content` is nothing where it could not be read.
+/// The result of reading a file; `content` is nothing where it could not be read.
 struct Known {
     content: Option<Arc<[u8]>>,
     pod: Result<(PodUid, Arc<Pod>), RefusedManifest>,
@@ -50,7 +50,7 @@ impl Known {
     }
 }
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name, which is part of its static pods' names.
     pub node_name: String,
@@ -156,7 +156,7 @@ impl FileSource {
             match folder.watch().await {
                 Err(error) => error.problem,
                 Ok(mut changes) => {
-                    // What changed before the watch began is found by reading once more.
+                    // A change before the watch began is found by reading once more.
                     let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(FolderChange::growing()));
                     while let Some(change) = changes.next().await {
                         let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(change));

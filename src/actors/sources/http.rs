@@ -24,7 +24,7 @@ use crate::messages::pods::pod_source::{HttpSourceMsg, SourceKind};
 use crate::messages::status::status_manager::{RefusedManifest, StatusManagerMsg};
 use crate::platform::pods::manifests::ManifestUrl;
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name, which is part of its static pods' names.
     pub node_name: String,
@@ -194,7 +194,7 @@ impl HttpSource {
     }
 }
 
-/// What the Event says of a pod whose name another one has.
+/// The message of the Event about a pod whose name another one has.
 fn duplicate(name: &str, namespace: &str, uid: &PodUid) -> String {
     format!("Error validating pod {name}_{namespace}({uid}) from http due to duplicate pod name \"{name}\", ignoring")
 }

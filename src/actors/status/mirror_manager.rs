@@ -17,7 +17,7 @@ use crate::messages::status::mirror_manager::MirrorManagerMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place};
 use crate::platform::host::chance::Chance;
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The API server, where one is named.
     pub api: Option<ApiServer>,

@@ -29,13 +29,13 @@ use crate::platform::cluster::kube_api::{ApiError, ApiServer, PatchKind, Place};
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observation, Observer};
 
-/// Who may wait at once until all pods are known; one more is answered at once.
+/// The most askers that may wait at once until all pods are known; one more is answered at once.
 const WAITING_MAX: usize = 1024;
 
 /// So long the agent is new: whoever asks for all pods waits no longer for those that nobody has named yet.
 const NEW: Duration = Duration::from_secs(10);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The API server, where one is named.
     pub api: Option<ApiServer>,

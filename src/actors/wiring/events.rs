@@ -1,4 +1,4 @@
-//! What the actor that records Events is given.
+//! The arguments of the actor that records Events.
 
 use std::sync::Arc;
 

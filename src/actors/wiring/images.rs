@@ -1,4 +1,4 @@
-//! What the actors of images are given.
+//! The arguments of the actors of images.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the actors of the node's object, Lease, certificates and packet filter are given.
+//! The arguments of the actors of the node's object, Lease, certificates and packet filter.
 
 use std::sync::Arc;
 

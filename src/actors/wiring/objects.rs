@@ -1,4 +1,4 @@
-//! What the actor that has objects at hand is given.
+//! The arguments of the actor that has objects at hand.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the actors that run pods are given.
+//! The arguments of the actors that run pods.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the actor that probes containers is given.
+//! The arguments of the actor that probes containers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the actors of cgroups and of allocations are given.
+//! The arguments of the actors of cgroups and of allocations.
 
 use std::sync::Arc;
 

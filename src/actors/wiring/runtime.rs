@@ -1,4 +1,4 @@
-//! What the actors that watch the runtime, and clean up after it, are given.
+//! The arguments of the actors that watch the runtime, and clean up after it.
 
 use std::sync::Arc;
 

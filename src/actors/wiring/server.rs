@@ -1,4 +1,4 @@
-//! What the actor that keeps the listening sockets open is given.
+//! The arguments of the actor that keeps the listening sockets open.
 
 use crate::actors::agent::Agent;
 use crate::actors::server;

@@ -1,4 +1,4 @@
-//! What the sources of pods are given.
+//! The arguments of the sources of pods.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the actor that collects statistics is given.
+//! The arguments of the actor that collects statistics.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the actors that send statuses, and keep mirrors, are given.
+//! The arguments of the actors that send statuses, and keep mirrors.
 
 use std::sync::Arc;
 

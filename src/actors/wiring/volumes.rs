@@ -1,4 +1,4 @@
-//! What the actor that mounts volumes is given.
+//! The arguments of the actor that mounts volumes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::actors::agent::Agent;
 use crate::actors::volumes::volume_manager;
 use crate::logic::volumes::plan::NodeMeans;
 
-/// What the node has for pods while no Node says it.
+/// The node's resources for pods while no Node says them.
 pub fn node_means(agent: &Agent) -> NodeMeans {
     let settings = &agent.settings;
     NodeMeans {

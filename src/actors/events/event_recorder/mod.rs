@@ -1,8 +1,8 @@
 //! `EventRecorder`: what was said about each pod and the node, the last of it, with equal ones counted; and from it the
 //! Events that the API server has, where one is named.
 //!
-//! Parent: Root. Restarted: after a failure. Keeps nothing that must survive: events are told once, and logged then. What
-//! had not reached the API server yet is lost with it, and equal events are counted from one again, in new objects.
+//! Parent: Root. Restarted: after a failure. Keeps nothing that must survive: events are told once, and logged then. Those
+//! that had not reached the API server yet are lost with it, and equal events are counted from one again, in new objects.
 
 mod memory;
 mod outlet;
@@ -18,7 +18,7 @@ use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::host::chance::Chance;
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name: it is the source of every Event.
     pub node_name: String,

@@ -43,7 +43,7 @@ impl Outlet {
 
     /// A call ended.
     pub(super) fn ended(&mut self, outcome: Result<Outcome, Panicked>, context: &mut Context<EventRecorderMsg>) {
-        // What made a call panic would do so again.
+        // The cause of a call's panic would make it panic again.
         let outcome = outcome.unwrap_or(Outcome::Rejected);
         let actions = self.outbox.ended(outcome, self.chance.next());
         self.perform(actions, context);
@@ -99,7 +99,7 @@ impl Outlet {
     }
 }
 
-/// What a call's end means for the report. `patch`: whether there had to be an object.
+/// The meaning of a call's end for the report. `patch`: whether there had to be an object.
 fn outcome(report: &Report, answer: Result<Event, ApiError>, patch: bool) -> Outcome {
     let Err(error) = answer else { return Outcome::Stored };
     let (event, object, reason) = (&report.name, &report.event.full_name, report.event.reason.as_str());

@@ -47,9 +47,9 @@ use tokens::Known;
 /// of the runtime wakes the pod.
 const BACK_OFF_TOLD: Duration = Duration::from_secs(1);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
-    /// What the configuration says about images.
+    /// The configuration of images.
     pub settings: ImageSettings,
     /// The runtime's images.
     pub images: Arc<dyn ImageService>,
@@ -59,7 +59,7 @@ pub struct Args {
     pub objects: Arc<dyn Objects>,
     /// The agent's clock, for operations.
     pub clock: Arc<dyn Clock>,
-    /// Who counts pulls.
+    /// Counts pulls.
     pub observer: Arc<dyn Observer>,
     /// Keeps an image that a pod is given.
     pub image_gc: Address<ImageGcMsg>,
@@ -311,7 +311,7 @@ impl ImageManager {
         context.start("find credentials", repository, work, move |found| ImageManagerMsg::Gathered(key, found));
     }
 
-    /// What is known to programs that are given tokens of the pod's account.
+    /// The facts for programs that are given tokens of the pod's account.
     fn known(&mut self, request: Arc<ImageRequest>, repository: &str, context: &Context<ImageManagerMsg>) -> Known {
         let now = context.now();
         self.tokens.retain(|_, token| !token.life.is_due(now, 0.5));

@@ -14,7 +14,7 @@ use crate::logic::model::ids::PodUid;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::images::image_manager::ImageRequest;
 
-/// Who is answered.
+/// The asker of an image.
 pub(super) type Reply = RpcReplyPort<Result<ImageInUse, ImageFailure>>;
 
 /// A request that is not answered yet.
@@ -61,7 +61,7 @@ impl Pending {
     }
 }
 
-/// Holds a request back. Who finds no room is told so, and asks again.
+/// Holds a request back. An asker without room hears so, and asks again.
 pub(super) fn hold(held: &mut Held<(Arc<ImageRequest>, Reply)>, request: Arc<ImageRequest>, reply: Reply) {
     if let Err((_, reply)) = held.push((request, reply), |(_, reply)| reply.is_closed()) {
         let why = "too many images wait for the records of interrupted pulls to be read";
@@ -69,7 +69,7 @@ pub(super) fn hold(held: &mut Held<(Arc<ImageRequest>, Reply)>, request: Arc<Ima
     }
 }
 
-/// What back-off is counted by: the pod, and the image with its default tag.
+/// The key by which back-off is counted: the pod, and the image with its default tag.
 pub(super) fn key(uid: &PodUid, image: &str) -> String {
     format!("{uid}_{image}")
 }

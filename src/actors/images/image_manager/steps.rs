@@ -1,4 +1,4 @@
-//! What takes time about an image, step by step: looks, pulls, credentials, records. Decides nothing.
+//! The slow work on an image, step by step: looks, pulls, credentials, records. Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +133,7 @@ pub(super) async fn pull_recorded(
             }
             Err(_) => Ok(()),
         };
-        // What could not be recorded stays marked as begun: then it still counts as pulled by the kubelet.
+        // A pull that could not be recorded stays marked as begun: then it still counts as pulled by the kubelet.
         let ended = match recorded {
             Ok(()) => host.end_pull(&image).await,
             Err(error) => Err(error),

@@ -22,7 +22,7 @@ use crate::messages::root::Child;
 #[derive(Default)]
 struct Registry {
     pulls: AtomicUsize,
-    /// What `ImageStatus` answers, the last one for ever.
+    /// The answers of `ImageStatus`, the last one for ever.
     shown: Vec<CriResult<Option<Image>>>,
     looks: AtomicUsize,
 }

@@ -12,11 +12,11 @@ use crate::messages::images::image_manager::{Given, ImageRequest};
 use crate::platform::cluster::objects::patiently;
 use crate::platform::observer::Observation;
 
-/// What is known when credentials are looked for.
+/// The facts when credentials are looked for.
 pub(super) struct Known {
     /// For whom.
     pub request: Arc<ImageRequest>,
-    /// What programs answered before; only where one is given tokens.
+    /// Earlier answers of programs; only where one is given tokens.
     pub answers: AnswerCache,
     /// Tokens of the pod that are still good.
     pub tokens: Vec<(TokenKey, KnownToken)>,
@@ -204,7 +204,7 @@ providers:
             gather(self.args(), "reg.example/app".to_owned(), vec![0], known).await
         }
 
-        /// What a pod that runs as this may do with an image that was pulled for `robot` under this name.
+        /// The access of a pod that runs as this to an image that was pulled for `robot` under this name.
         async fn access(&self, account: &str, name: &str) -> Access {
             let agent = &self.played.agent;
             let (uid, namespace, of) = ("su".to_owned(), "ns".to_owned(), "robot".to_owned());
@@ -219,7 +219,7 @@ providers:
             access(&agent.settings.images.verification, name, &found.evidence, &[])
         }
 
-        /// What the program was asked.
+        /// The requests to the program.
         fn asked(&self) -> Vec<Value> {
             let text = std::fs::read_to_string(self.folder.path().join("helper.asked")).unwrap_or_default();
             text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()

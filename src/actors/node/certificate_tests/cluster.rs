@@ -21,7 +21,7 @@ use crate::platform::host::clock::Clock;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// What becomes of requests.
+/// The fate of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// Signed at once, for so many seconds.
@@ -46,7 +46,7 @@ struct State {
     policy: Policy,
     /// By name, in the API's form.
     requests: BTreeMap<String, Value>,
-    /// Who asked, and for which request, in order.
+    /// The asker of each request, in order.
     asked: Vec<(&'static str, String)>,
     watchers: Vec<(String, UnboundedSender<Value>)>,
 }
@@ -64,7 +64,7 @@ impl Cluster {
         serve(move |verb, path, body| cluster.answer(who, verb, path, body))
     }
 
-    /// What becomes of requests from now on, of those that are open, too.
+    /// Sets the fate of requests from now on, of those that are open, too.
     pub fn set(&self, policy: Policy) {
         let mut state = self.state();
         state.policy = policy;
@@ -72,7 +72,7 @@ impl Cluster {
         names.iter().for_each(|name| state.decide(name, self.clock.now()));
     }
 
-    /// Who asked, in order.
+    /// The askers, in order.
     pub fn askers(&self) -> Vec<&'static str> {
         self.state().asked.iter().map(|(who, _)| *who).collect()
     }
@@ -82,7 +82,7 @@ impl Cluster {
         self.state().asked.iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// What was asked for with the last request.
+    /// The specification of the last request.
     pub fn last(&self) -> Value {
         let state = self.state();
         state.asked.last().map(|(_, name)| state.requests[name]["spec"].clone()).unwrap_or_default()
@@ -138,7 +138,7 @@ impl Cluster {
 }
 
 impl State {
-    /// What becomes of an open request.
+    /// Decides the fate of an open request.
     fn decide(&mut self, name: &str, now: Moment) {
         let request = self.requests.get_mut(name).expect("there");
         if !request["status"].is_null() {

@@ -124,8 +124,9 @@ impl NodeStatus {
     }
 }
 
-/// What the operation hears comes from outside. What finds no room is in the next one, or was written by the agent itself. A
-/// list may say that versions went back, and so may what comes after a list that found no room: gives whether one is owed.
+/// The operation hears of changes from outside. A change that finds no room is in the next one, or was written by the
+/// agent itself. A list may say that versions went back, and so may a change after a list that found no room: gives
+/// whether one is owed.
 fn tell(me: &Address<NodeStatusMsg>, followed: Followed<Node>, is_owed: bool) -> bool {
     let is_listed = is_owed || matches!(followed, Followed::Reset(_));
     let node = match followed {

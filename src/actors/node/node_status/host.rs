@@ -1,5 +1,5 @@
-//! What `NodeStatus` tells of the host besides the Node: its addresses, for its pods (NODE-20), and what is wrong with its
-//! resolver configuration.
+//! The host's side of `NodeStatus`, besides the Node: its addresses, for its pods (NODE-20), and faults of its resolver
+//! configuration.
 //!
 //! The newest Node says which addresses the host has. While there is none, and always without an API server, the host
 //! itself is asked, whenever somebody uses them: a host that gets its address after the agent started is then found to
@@ -27,7 +27,7 @@ const HOST_RETRY: Duration = Duration::from_secs(5);
 pub(super) struct Host {
     /// As the host itself said last.
     own: Option<HostIps>,
-    /// What `PodManager` was told last, and had room for.
+    /// The last addresses that `PodManager` was told, and had room for.
     told: Option<HostIps>,
     /// The host is asked.
     reading: bool,
@@ -70,7 +70,8 @@ impl NodeStatus {
         }
     }
 
-    /// Tells `PodManager` the host's addresses when they changed. What it has no room for comes again with the next word.
+    /// Tells `PodManager` the host's addresses when they changed. A change that it has no room for comes again with the
+    /// next word.
     pub(super) fn tell_host(&mut self, context: &Context<NodeStatusMsg>) {
         let newest = self.node.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
         let Some(host) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };

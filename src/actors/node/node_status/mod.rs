@@ -44,10 +44,10 @@ use crate::platform::pods::pod_files::PodFiles;
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// How long that goes on.
 const LOOK_MAX: Duration = Duration::from_secs(120);
-/// What is said of a host whose swap may hold what volumes in memory keep (SEC-06), as upstream says it.
+/// Upstream's message about a host whose swap may hold the content of volumes in memory (SEC-06).
 const MEMORY_ON_DISK: &str = "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, \
                               etc.) might be swapped to disk and should no longer be considered secure.";
-/// What is said of a host with control groups of the first generation, as upstream says it.
+/// Upstream's message about a host with control groups of the first generation.
 const CGROUP_V1_DEPRECATED: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future \
     release. Please migrate to cgroup v2. More information at \
     https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1";
@@ -59,11 +59,11 @@ const JITTER: f64 = 0.04;
 /// Tries of one update; the first one begins with the Node at hand, the others read it (NODE-30).
 const TRIES_MAX: u32 = 5;
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// The node's name.
     pub node_name: String,
-    /// What the configuration says about the Node object.
+    /// The configuration of the Node object.
     pub settings: NodeSettings,
     /// Where the node's resolver configuration is, and what it should say.
     pub dns: DnsSettings,
@@ -85,7 +85,7 @@ pub struct Args {
     pub images: Arc<dyn ImageService>,
     /// Spreads updates.
     pub chance: Arc<dyn Chance>,
-    /// Who hears of the node.
+    /// The receivers of news of the node.
     pub to: Listeners,
 }
 
@@ -103,7 +103,7 @@ pub struct Listeners {
     pub event_recorder: Address<EventRecorderMsg>,
 }
 
-/// What is under way.
+/// The work under way.
 enum Work {
     /// Nothing; a timer runs.
     Idle,
@@ -117,7 +117,7 @@ enum Work {
     Patching { tried: u32, events: Vec<NodeEvent>, facts: Facts },
 }
 
-/// What the host and the runtime said, for one update.
+/// The facts of the host and the runtime, for one update.
 struct Facts {
     host: HostFacts,
     runtime: RuntimeAnswers,
@@ -135,7 +135,7 @@ pub struct NodeStatus {
     announced: Announced,
     host: host::Host,
     ranges: PodRanges,
-    /// What the runtime said last, and when it was asked, as an uptime.
+    /// The last answers of the runtime, and when it was asked, as an uptime.
     answers: Option<(Duration, RuntimeAnswers)>,
     work: Work,
     /// Something changed that is to be reported at once, while something else was under way.
@@ -382,7 +382,7 @@ impl NodeStatus {
     }
 
     /// Tells `PodManager` the newest Node, heartbeats aside, and the host's addresses, and `CertificateManager` those too.
-    /// What one of them has no room for comes again with the next word.
+    /// News that one of them has no room for comes again with the next word.
     fn tell_known(&mut self, context: &Context<NodeStatusMsg>) {
         let Some(newest) = self.node.newest() else { return };
         self.tell_host(context);
@@ -410,7 +410,7 @@ impl NodeStatus {
         context.start("tell pod CIDRs", about, work, ended);
     }
 
-    /// What the runtime did not take is told again after the next update.
+    /// Ranges that the runtime did not take are told again after the next update.
     fn cidrs_told(&mut self, cidrs: String, outcome: Ended<(), CriError>) {
         let outcome = outcome.into_result();
         match &outcome {

@@ -16,7 +16,7 @@ use crate::platform::cluster::kube_api::ApiError;
 impl NodeStatus {
     pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Panicked>, context: &mut Context<NodeStatusMsg>) {
         debug_assert!(matches!(self.work, Work::Gathering), "nothing else begins while the facts are read");
-        self.again = false; // What others told meanwhile is in what is made of it now.
+        self.again = false; // The update contains all news that others told meanwhile.
         let gathered = match outcome {
             Ok(gathered) => *gathered,
             Err(panicked) => {
@@ -41,7 +41,7 @@ impl NodeStatus {
         self.register(action, context);
     }
 
-    /// What the runtime said now, or what it said last.
+    /// The runtime's answers of now, or the last ones.
     fn newest_answers(&mut self, new: Option<RuntimeAnswers>, context: &Context<NodeStatusMsg>) -> RuntimeAnswers {
         if let Some(mut new) = new {
             if let Err(problem) = &new.images

@@ -124,7 +124,7 @@ impl PlayedServer {
         calls.filter(|call| call.contains(kind) && !call.contains('?')).cloned().collect()
     }
 
-    /// What was sent with the last call that begins so.
+    /// The body of the last call that begins so.
     pub(super) fn sent(&self, call: &str) -> Value {
         let state = self.state.lock().expect("not poisoned");
         let found = state.asked.iter().rev().find(|(asked, _)| asked.starts_with(call));

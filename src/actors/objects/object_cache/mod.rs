@@ -1,8 +1,9 @@
 //! `ObjectCache`: ConfigMaps and Secrets that pods refer to, and services, each as new as the configuration wants it.
 //!
-//! Parent: Root. Restarted: after a failure; workers tell their pods again, the API server gives the rest. What is watched
-//! and read is decided by `logic::objects::object_cache`; here it is carried out. Keeps objects only while a pod refers to them, and
-//! of services what variables are made of. Has nothing to do where no API server is named.
+//! Parent: Root. Restarted: after a failure; workers tell their pods again, the API server gives the rest.
+//! `logic::objects::object_cache` decides which objects are watched and read; here it is carried out. Keeps objects only
+//! while a pod refers to them, and of services the parts of which variables are made. Has nothing to do where no API
+//! server is named.
 
 mod objects;
 #[cfg(test)]
@@ -55,7 +56,7 @@ struct ServiceQuestion {
     reply: RpcReplyPort<ServiceVariables>,
 }
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// `configMapAndSecretChangeDetectionStrategy`.
     pub change_detection: ChangeDetection,

@@ -52,7 +52,7 @@ impl ApiObjects {
         Self { api, cache, classes: Mutex::default() }
     }
 
-    /// What one of the node's pods names, as it is now.
+    /// An object that one of the node's pods names, as it is now.
     async fn granted<K: ApiObject>(&self, at: &Place, name: &str) -> Result<Arc<K>, ObjectError> {
         let mut waits = LATE_WAITS.iter();
         loop {
@@ -82,7 +82,7 @@ fn late<T>(
     waits.next().copied().filter(|_| answer.as_ref().is_err_and(may_be))
 }
 
-/// What became of a call, in the words of who wants the object.
+/// The failure of a call, in the words of the object's asker.
 pub(super) fn failure(error: &ApiError) -> ObjectError {
     let text = error.to_string();
     match error {

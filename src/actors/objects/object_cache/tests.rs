@@ -52,7 +52,7 @@ impl Scene {
         self.tell(ObjectCacheMsg::PodGone(PodUid::from(uid)));
     }
 
-    /// What the ConfigMap says, or why it cannot be had.
+    /// The text in the ConfigMap, or why it cannot be had.
     async fn said(&self) -> Result<String, ObjectError> {
         let object = self.objects().config_map("ns", "cm").await?;
         Ok(object.data.as_ref().and_then(|data| data.get("say")).cloned().unwrap_or_default())

@@ -88,7 +88,7 @@ fn chain<K: ApiObject, T: Send + 'static>(
 ) -> Watch<T> {
     let (teller, heard) = unbounded_channel();
     let work = async move {
-        let tell = move |told| drop(teller.send(take(told))); // Who does not listen any more does not poll, either.
+        let tell = move |told| drop(teller.send(take(told))); // A receiver that left does not poll, either.
         follow::<K>(&api, &at, &selector, move || chance.next(), tell).await
     };
     link(Chain { work: Box::pin(work), heard })
@@ -104,7 +104,8 @@ fn one<K>(told: Followed<K>, object: impl Fn(K) -> Object) -> Heard {
     }
 }
 
-/// What variables are made of. There may be thousands of services, and the rest of them is never looked at.
+/// The parts of a service of which variables are made. There may be thousands of services, and the rest of them is
+/// never looked at.
 fn essence(service: Service) -> Service {
     let ObjectMeta { name, namespace, .. } = service.metadata;
     let spec = service.spec.map(|spec| ServiceSpec {

@@ -246,7 +246,7 @@ impl PodManager {
         }
     }
 
-    /// What static pods are judged by where there is no Node object: the host itself.
+    /// The node by which static pods are judged where there is no Node object: the host itself.
     pub(super) fn own_node(&self) -> Node {
         let settings = &self.args.settings;
         let mut allocatable: BTreeMap<String, ApiQuantity> = NodeFacts::of(None, &settings.means)
@@ -372,7 +372,7 @@ impl PodManager {
         }
         let qos = pod_qos(pod, self.args.settings.resources.pod_level_resources);
         let status = match stop {
-            // What is known of its containers and addresses stays true.
+            // The facts of its containers and addresses stay true.
             Some(stop) => stop.status(pod.status.clone().unwrap_or_default()),
             None => rejected_status(pod, reason, message, qos.as_str(), context.now()),
         };

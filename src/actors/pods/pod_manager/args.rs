@@ -1,4 +1,4 @@
-//! What `PodManager` needs beside the messages that it is sent.
+//! The arguments of `PodManager`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::platform::pods::pod_end_store::PodEndStore;
 
 /// See the module.
 pub struct Args {
-    /// What the configuration and the host say.
+    /// The settings from the configuration and the host.
     pub settings: PodManagerSettings,
     /// The outside.
     pub adapters: PodManagerAdapters,
@@ -52,7 +52,7 @@ impl Args {
     }
 }
 
-/// What the configuration and the host say of pods that are to run here.
+/// The settings, from the configuration and the host, of pods that are to run here.
 pub struct PodManagerSettings {
     /// The names of the sources that tell pods.
     pub sources: Vec<&'static str>,
@@ -64,7 +64,7 @@ pub struct PodManagerSettings {
     pub architecture: String,
     /// The most pods.
     pub max_pods: i64,
-    /// What the node has for pods while no Node says it.
+    /// The node's resources for pods while no Node says them.
     pub means: NodeMeans,
     /// Features that the node declares; `None` where it declares nothing at all.
     pub declared_features: Option<Vec<String>>,
@@ -92,7 +92,7 @@ pub struct PodManagerAdapters {
     pub pod_ends: Arc<PodEndStore>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
-    /// Who counts what happens.
+    /// Counts events of the node.
     pub observer: Arc<dyn Observer>,
 }
 

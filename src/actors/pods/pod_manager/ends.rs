@@ -16,7 +16,7 @@ use crate::messages::Ended;
 use crate::messages::pods::pod_manager::{HousekeepingMsg, PodManagerMsg};
 use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 
-/// Wait before a release that failed is tried again, before jitter. What hangs is asked after, not begun again.
+/// Wait before a release that failed is tried again, before jitter. A release that hangs is asked after, not begun again.
 const RELEASE_RETRY: Duration = Duration::from_secs(10);
 
 impl PodManager {

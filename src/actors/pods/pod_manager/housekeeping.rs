@@ -38,7 +38,7 @@ impl PodManager {
         }
     }
 
-    /// Whoever is wanted, judged or not, has a worker, or is held by the runtime.
+    /// The pods that are wanted, judged or not, have a worker, or are held by the runtime.
     fn known(&self) -> BTreeSet<PodUid> {
         let mut known = self.roster.known();
         known.extend(self.held.listed().keys().cloned());

@@ -1,4 +1,4 @@
-//! What `PodManager` tells other actors of all pods: which there are, which are gone, and that everything was heard.
+//! Reports of `PodManager` to other actors about all pods: which there are, which are gone, and that everything was heard.
 
 use std::sync::Arc;
 

@@ -15,13 +15,13 @@ use crate::messages::pods::pod_manager::{PodManagerMsg, ResizesMsg};
 /// The resizes of all pods: what is given, what is asked for, and what workers are still to hear.
 #[derive(Default)]
 pub(super) struct Resizes {
-    /// What pods were given, and which resizes wait.
+    /// The allocations of pods, and the resizes that wait.
     pub(super) allocations: Allocations,
     /// Pods that ask for other resources than they were given.
     pub(super) asking: BTreeSet<PodUid>,
     /// Pods whose workers are to hear about a resize.
     pub(super) due: BTreeSet<PodUid>,
-    /// What was given is being kept on the disk.
+    /// The allocations are being kept on the disk.
     pub(super) is_keeping: bool,
     /// Resizes were looked at since all sources were heard.
     pub(super) was_seen: bool,

@@ -1,7 +1,7 @@
 //! `PodManager`'s part of in-place resize: what pods are given, and which resizes wait.
 //!
-//! The decisions are those of `logic::pods::pod_resize` and `logic::pods::pod_admission`. What is given is kept on the disk before
-//! anyone acts on it; pods are handed on with what they were given in the place of what they ask for.
+//! `logic::pods::pod_resize` and `logic::pods::pod_admission` decide. An allocation is kept on the disk before anyone acts
+//! on it; pods are handed on with their allocations in the place of their requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl PodManager {
         }
     }
 
-    /// What was given before is known now: pods may be judged.
+    /// The earlier allocations are known now: pods may be judged.
     pub(super) fn take_allocated(
         &mut self,
         given: &BTreeMap<PodUid, PodResources>,
@@ -320,7 +320,7 @@ impl PodManager {
         });
     }
 
-    /// What was kept is in force: whoever works on these pods hears of it.
+    /// The kept allocations are in force: the workers of these pods hear of it.
     fn take_kept(&mut self, outcome: Ended<BTreeMap<PodUid, PodResources>>, context: &mut Context<PodManagerMsg>) {
         self.resizes.is_keeping = false;
         let kept = match outcome.into_result() {
@@ -362,8 +362,8 @@ impl PodManager {
         self.roster.set_pod(source, uid, Some(in_force));
     }
 
-    /// Tells workers why their pods' resizes wait, and that they do no more. What a worker has no room for, or what it
-    /// can make nothing of before it has its pod, is told later.
+    /// Tells workers why their pods' resizes wait, and that they do no more. News that a worker has no room for, or that it
+    /// cannot use before it has its pod, is told later.
     pub(super) fn tell_resizes(&mut self, context: &mut Context<PodManagerMsg>) {
         for uid in std::mem::take(&mut self.resizes.due) {
             let Some(slot) = self.workers.get(&uid) else { continue };
@@ -388,14 +388,14 @@ impl PodManager {
         }
     }
 
-    /// What pods were given that are no more is forgotten, here and on the disk.
+    /// Forgets allocations of pods that are no more, here and on the disk.
     pub(super) fn forget_allocations(&mut self, known: &Arc<BTreeSet<PodUid>>, context: &Context<PodManagerMsg>) {
         self.resizes.allocations.retain(known);
         context.tell(&self.args.to.allocation_manager, AllocationManagerMsg::Known(Arc::clone(known)));
     }
 }
 
-/// What the API server shows of a resize that waits.
+/// The wait of a resize that the API server shows.
 fn shown(pod: &Pod) -> Option<PendingResize> {
     let status = pod.status.as_ref()?;
     status.conditions.iter().flatten().find(|condition| condition.type_ == PENDING)?;

@@ -1,5 +1,5 @@
-//! What `PodManager` does on the node itself: finds and removes what pods left that nobody knows, and releases volumes and
-//! cgroups of pods that the runtime does not hold.
+//! The work of `PodManager` on the node itself: it finds and removes the leftovers of pods that nobody knows, and releases
+//! volumes and cgroups of pods that the runtime does not hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// What is on the node of pods that are not `known`.
+    /// The things on the node of pods that are not `known`.
     pub async fn find(&self, known: &BTreeSet<PodUid>, logs: &LogKeeping) -> Found {
         let mut found: BTreeMap<PodUid, Leftovers> = BTreeMap::new();
         for uid in self.files.known_pods().await.unwrap_or_default() {
@@ -65,7 +65,7 @@ impl Sweeper {
         Found { leftovers: found, disk_is_full }
     }
 
-    /// Removes what is left of one pod. Whatever cannot be removed is left for the next pass.
+    /// Removes the leftovers of one pod. Those that cannot be removed are left for the next pass.
     pub async fn remove(&self, uid: &PodUid, left: Leftovers) -> Swept {
         let directory = if left.has_directory { Some(self.remove_directory(uid).await) } else { None };
         let mut removed = usize::from(directory == Some(Ok(())));
@@ -76,7 +76,7 @@ impl Sweeper {
                 Err(error) => logs = Some(error.to_string()),
             }
         }
-        // What still uses the volumes may be in the pod's cgroup: that stays as long as they do (upstream, too).
+        // A process that still uses the volumes may be in the pod's cgroup: that stays as long as they do (upstream, too).
         if !matches!(directory, Some(Err(_))) {
             let cgroups = Arc::clone(&self.cgroups);
             let gone = move || left.cgroups.iter().filter(|name| cgroups.destroy(name).is_ok()).count();
@@ -85,7 +85,7 @@ impl Sweeper {
         Swept { removed, directory, logs }
     }
 
-    /// What is mounted there is let go first, and a volume that cannot go keeps its directory (VOL-15).
+    /// Mounts below it are let go first, and a volume that cannot go keeps its directory (VOL-15).
     async fn remove_directory(&self, uid: &PodUid) -> Result<(), String> {
         release(&self.volume_manager, uid, Cause::outside("housekeeping")).await?;
         self.files.remove_pod(uid).await.map_err(|error| error.to_string())

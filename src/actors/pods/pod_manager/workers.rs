@@ -44,7 +44,7 @@ struct Owed {
 }
 
 impl Owed {
-    /// What is owed when there is no room for this message.
+    /// The news that is owed when there is no room for this message.
     fn of(message: &PodWorkerMsg) -> Self {
         match message {
             PodWorkerMsg::SpecChanged(_) | PodWorkerMsg::Terminate { .. } => Self { orders: true, ..Self::default() },

@@ -1,4 +1,4 @@
-//! What a pod worker counts of its pod, for the metrics.
+//! The counts of a pod worker about its pod, for the metrics.
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 

@@ -1,8 +1,8 @@
 //! `PodWorker`: carries one pod (one UID) through its life on this node.
 //!
 //! Parent: `PodManager`. Restarted: after a failure, later each time. Stops: when the pod is gone from the node and
-//! nobody wants it. What happens next is decided by `logic::pods::pod_lifecycle`, and what is told of it by
-//! `logic::pods::pod_worker`; here it is carried out. Keeps nothing that its parent, the runtime or the disk cannot give back.
+//! nobody wants it. `logic::pods::pod_lifecycle` decides the next step, and `logic::pods::pod_worker` its news; here they
+//! are carried out. Keeps nothing that its parent, the runtime or the disk cannot give back.
 
 mod alarm;
 mod counts;
@@ -51,11 +51,11 @@ use tools::WorkerTools;
 /// Wait before the resources that the runtime was told of are asked for again.
 const RECALL_RETRY: Duration = Duration::from_secs(1);
 
-/// What a new incarnation is given.
+/// The arguments of a new incarnation.
 pub struct WorkerArgs {
-    /// What all workers use.
+    /// The tools of all workers.
     pub tools: Arc<WorkerTools>,
-    /// Whose worker.
+    /// The UID of the worker's pod.
     pub uid: PodUid,
     /// The pod's name and namespace.
     pub full_name: FullName,

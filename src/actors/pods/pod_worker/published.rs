@@ -1,4 +1,4 @@
-//! What a pod worker published last: the status, the waits, and whether someone has to hear them again.
+//! The last news of a pod worker: the status, the waits, and whether someone has to hear them again.
 
 use std::sync::Arc;
 

@@ -123,7 +123,7 @@ impl PodWorker {
         })
     }
 
-    /// What the pod waits for; nothing when it is as it should be.
+    /// The pod's waits; nothing when it is as it should be.
     fn waiting(&self) -> Vec<PodWait> {
         let at_stage = match self.lifecycle.stage() {
             Stage::Syncing => PodWait::ToRun,
@@ -166,7 +166,7 @@ impl PodWorker {
         }
     }
 
-    /// What is in some kinds of volumes changes while the pod runs; upstream looks at each sync of a pod, too.
+    /// Looks at volumes again whose content changes while the pod runs; upstream looks at each sync of a pod, too.
     pub(super) fn refresh_volumes(&self, context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
         if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {

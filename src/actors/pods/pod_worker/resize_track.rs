@@ -17,7 +17,7 @@ pub(super) struct ResizeTrack {
     began: Option<Duration>,
 }
 
-/// What the end of a try to bring resources into force is worth telling.
+/// The news at the end of a try to bring resources into force.
 pub(super) struct ResizeEnd {
     /// For the metrics.
     pub count: Option<ResizeCount>,
@@ -26,7 +26,7 @@ pub(super) struct ResizeEnd {
 }
 
 impl ResizeTrack {
-    /// What the status says of resizes.
+    /// The conditions of resizes in the status.
     pub(super) fn conditions(&self) -> &ResizeConditions {
         &self.conditions
     }

@@ -1,4 +1,4 @@
-//! What the workers of pods use beside their pods: settings, adapters, and the actors that they tell.
+//! The means of pods' workers beside their pods: settings, adapters, and the actors that they tell.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::platform::volumes::VolumeHost;
 
 /// See the module. One for all workers.
 pub struct WorkerTools {
-    /// What the configuration and the host say.
+    /// The settings from the configuration and the host.
     pub settings: WorkerSettings,
     /// The outside.
     pub adapters: WorkerAdapters,
@@ -51,7 +51,7 @@ impl WorkerTools {
     }
 }
 
-/// What the configuration and the host say of pods and their containers.
+/// The settings, from the configuration and the host, of pods and their containers.
 pub struct WorkerSettings {
     /// Of containers that end again and again.
     pub crash_loop: BackoffPolicy,
@@ -63,11 +63,11 @@ pub struct WorkerSettings {
     pub resources: WorkerResources,
     /// Configurations of containers.
     pub containers: ContainerSettings,
-    /// What pods are told of their node.
+    /// The node's facts for its pods.
     pub node: WorkerNode,
 }
 
-/// What resources of pods depend on.
+/// The settings on which resources of pods depend.
 pub struct WorkerResources {
     /// How resources become figures.
     pub options: ResourceOptions,
@@ -79,11 +79,11 @@ pub struct WorkerResources {
     pub node_memory: NodeMemory,
     /// Sizes of the host's huge pages, in bytes.
     pub hugepage_sizes: Vec<u64>,
-    /// What the node has for pods while no Node says it.
+    /// The node's resources for pods while no Node says them.
     pub means: NodeMeans,
 }
 
-/// What configurations of containers depend on.
+/// The settings on which configurations of containers depend.
 pub struct ContainerSettings {
     /// Gate `ContainerStopSignals`.
     pub stop_signals: bool,
@@ -99,15 +99,15 @@ pub struct ContainerSettings {
     pub thermal_throttle_paths: Vec<String>,
 }
 
-/// What pods are told of their node.
+/// The node's facts for its pods.
 pub struct WorkerNode {
     /// The node's name.
     pub name: String,
-    /// What the runtime calls itself.
+    /// The runtime's name for itself.
     pub runtime_name: String,
     /// Whether IPv6 addresses go before IPv4 addresses.
     pub prefer_ipv6: bool,
-    /// What the configuration says about names.
+    /// The configuration of names.
     pub dns: DnsSettings,
     /// `podLogsDir`.
     pub pod_logs_dir: String,
@@ -129,11 +129,11 @@ pub struct WorkerAdapters {
     pub prober: Arc<dyn NetworkProber>,
     /// How pods ended, for workers that begin anew.
     pub pod_ends: Arc<PodEndStore>,
-    /// What is remembered of probes.
+    /// Memory of probes.
     pub probe_store: Arc<ProbeStore>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
-    /// Who counts what happens.
+    /// Counts events of the node.
     pub observer: Arc<dyn Observer>,
 }
 

@@ -16,7 +16,7 @@ const TRIES_MAX: u32 = 3;
 /// The most bytes of a command's output that are looked at (SEC-46).
 const OUTPUT_BYTES_MAX: usize = 10 * 1024;
 
-/// What a probe does each time, ready to be done.
+/// The action of a probe, made ready.
 #[derive(Clone)]
 pub(super) enum Aim {
     /// It cannot be made, and why.
@@ -70,7 +70,7 @@ pub(super) async fn ask(probe: Arc<dyn NetworkProbe>) -> Round {
     }
 }
 
-/// What a command's end says (PRB-11). One that ran out of time has failed; one that could not be run says nothing.
+/// The outcome of a command (PRB-11). One that ran out of time has failed; one that could not be run says nothing.
 fn outcome_of(ended: Result<ExecOutcome, CriError>, command: &[String], timeout: Duration) -> ProbeOutcome {
     match ended {
         Ok(ended) if ended.exit_code == 0 => ProbeOutcome::Success,

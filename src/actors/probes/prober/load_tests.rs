@@ -1,5 +1,5 @@
-//! What probes cost the agent: 500 of one second each, in real time, on one thread of their own. Prints figures, asserts
-//! none. `cargo test --features sim --lib -- --ignored --nocapture what_five_hundred_probes_cost`
+//! The cost of probes for the agent: 500 of one second each, in real time, on one thread of their own. Prints figures,
+//! asserts none. `cargo test --features sim --lib -- --ignored --nocapture what_five_hundred_probes_cost`
 
 use std::net::SocketAddr;
 

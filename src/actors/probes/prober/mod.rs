@@ -3,7 +3,7 @@
 //! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probes::probe_schedule`) for
 //! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
 //! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
-//! hangs cannot pile up, and commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). What is known
+//! hangs cannot pile up, and commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). Their memory
 //! outlives the agent in `platform::pods::probe_store` (PAIN-16).
 
 mod attempt;
@@ -48,7 +48,7 @@ const ROUNDS_MAX: usize = 32;
 const SAVE_PERIOD: Duration = Duration::from_secs(1);
 const SAVE_RETRY: Duration = Duration::from_secs(30);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// When the agent started: containers that ran before are not probed as new ones.
     pub agent_started: Moment,
@@ -56,7 +56,7 @@ pub struct Args {
     pub runtime: Arc<dyn RuntimeService>,
     /// Probes over the network.
     pub network: Arc<dyn NetworkProber>,
-    /// What is remembered of probes.
+    /// Memory of probes.
     pub probe_store: Arc<ProbeStore>,
     /// Spreads first rounds.
     pub chance: Arc<dyn Chance>,
@@ -74,7 +74,7 @@ struct Machine {
     schedule: ProbeSchedule,
     /// The container, as last told.
     seen: Seen,
-    /// What the probe does to it, and that made ready.
+    /// The action of the probe, made ready.
     target: Result<ProbeTarget, String>,
     aim: Aim,
     /// Its place in the agenda: the uptime of its next round.
@@ -82,10 +82,10 @@ struct Machine {
     /// The probe under way, and the uptime of its beginning.
     probe: Option<(UnderWay, Duration)>,
     result: Option<(ContainerId, bool)>,
-    /// What the store was told last.
+    /// The last memory that the store was given.
     remembered: Option<Remembered>,
     counts: ProbeCounts,
-    /// What its probe does: `exec`, ….
+    /// The action of its probe: `exec`, ….
     action: &'static str,
     period: Duration,
 }
@@ -111,7 +111,7 @@ pub struct Prober {
     /// The probes over the network that begin with this turn's end, all at once.
     volley: Vec<(PodUid, ProbeId, Arc<dyn NetworkProbe>)>,
     gate: ExecGate<PodUid, ProbeId>,
-    /// What is remembered is being written, or will be soon.
+    /// The memory is being written, or will be soon.
     saving: bool,
 }
 
@@ -200,7 +200,7 @@ impl Prober {
             }
             machine.schedule.notice(&seen, uptime);
             machine.seen = seen;
-            // What is due now begins in this turn, which is its cause.
+            // A probe that is due now begins in this turn, which is its cause.
             if machine.schedule.due().is_some_and(|due| due <= uptime) {
                 self.round(id, context);
             } else {

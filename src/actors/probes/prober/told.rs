@@ -1,4 +1,4 @@
-//! What `Prober` tells others than workers: Events, what probes cost, and what is to be remembered of them.
+//! News of `Prober` for others than workers: Events, the cost of probes, and their memory.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::messages::event_recorder::EventSubject;
 use crate::messages::prober::{ProbeCost, ProbeId, ProbeKey, ProberMsg};
 use crate::platform::network::network_probe::ProbeOutcome;
 
-/// What a probe does, in the API's word.
+/// The action of a probe, in the API's word.
 pub(super) fn action_of(probe: &Probe) -> &'static str {
     match () {
         () if probe.exec.is_some() => "exec",
@@ -58,7 +58,7 @@ impl Prober {
         context.after(if problem.is_some() { SAVE_RETRY } else { SAVE_PERIOD }, ProberMsg::SaveDue);
     }
 
-    /// What the pod's probes cost.
+    /// The cost of the pod's probes.
     pub(super) fn costs(&self, uid: &PodUid) -> Vec<ProbeCost> {
         let cost = |id: ProbeId| {
             let machine = &self.machines[&id];

@@ -1,4 +1,5 @@
-//! What `Pleg` knows of each pod, and whose each container and sandbox is: an event without a pod names only that.
+//! The knowledge of `Pleg` about each pod, and the pod of each container and sandbox: an event without a pod names only
+//! that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

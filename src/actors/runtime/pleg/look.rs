@@ -75,8 +75,9 @@ async fn list_parts(looker: &Looker, uid: &PodUid) -> CriResult<PodParts> {
     })
 }
 
-/// Looks at one pod, from these parts on if they are told. What vanishes between the lists and the question after it counts
-/// as gone. `known` saves the question about containers that had ended by then: they do not change any more.
+/// Looks at one pod, from these parts on if they are told. A container that vanishes between the lists and the question
+/// after it counts as gone. `known` saves the question about containers that had ended by then: they do not change any
+/// more.
 pub(super) async fn inspect(
     looker: &Looker,
     uid: &PodUid,
@@ -111,7 +112,7 @@ pub(super) async fn inspect(
     Ok(Arc::new(runtime_pod(uid.clone(), full_name, sandboxes, containers, parts.taken)))
 }
 
-/// What the runtime has; nothing where it says that there is none.
+/// The answer of the runtime; `None` where it says that there is no such thing.
 pub(in crate::actors) fn present<T>(answer: CriResult<T>) -> CriResult<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),

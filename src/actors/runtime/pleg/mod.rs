@@ -47,10 +47,10 @@ const INSPECT_RETRY: Duration = Duration::from_secs(1);
 /// are the agent's own doing: whoever did it knows, and asks for a look himself; what ended is looked at at once.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
-/// What the relist is about, in the trace.
+/// The subject of the relist, in the trace.
 pub const RELIST_ABOUT: &str = "all pods";
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// Whether the runtime's event stream is used.
     pub evented: bool,
@@ -166,7 +166,7 @@ impl Pleg {
             StreamStep::StreamOpened => {
                 self.stream.opened(context.clock().uptime());
                 self.args.observer.observe(Observation::StreamOpened);
-                // What happened before the stream was open is found by one more relist.
+                // Changes before the stream was open are found by one more relist.
                 self.relist(context);
             }
             StreamStep::EventArrived(event) => self.take_event(event, context),
@@ -196,7 +196,7 @@ impl Pleg {
         self.tell_problem(self.problem(context), context);
     }
 
-    /// What is wrong by now.
+    /// The problem by now.
     fn problem(&self, context: &Context<PlegMsg>) -> Option<String> {
         let open = || context.address().record().oldest_call(Some(RELIST_ABOUT));
         let hung = || open().map(|call| runtime_health::no_answer(call.method, call.open, context.now()));

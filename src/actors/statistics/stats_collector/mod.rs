@@ -2,7 +2,7 @@
 //!
 //! Parent: Root. Restarted: after a failure; rates need two looks again, volumes and layers are walked again. Keeps the
 //! last snapshot, so that many who ask share one, what two looks are compared by, and what walks counted: those are made
-//! seldom, and the more seldom the longer they take. Who asks waits for short walks; longer ones go on beside.
+//! seldom, and the more seldom the longer they take. An asker waits for short walks; longer ones go on beside.
 
 mod steps;
 
@@ -39,7 +39,7 @@ const WALKS_BESIDE_MAX: Duration = Duration::from_secs(60);
 const LAYER_PERIOD: Duration = Duration::from_secs(10);
 /// The runtime is asked for its disks again after this.
 const DISKS_PERIOD: Duration = Duration::from_secs(10);
-/// What sandboxes are made of is asked for again after this.
+/// The image of sandboxes is asked for again after this.
 const SANDBOX_IMAGE_PERIOD: Duration = Duration::from_secs(600);
 /// How long a snapshot is kept for others who ask: it is large where pods are many.
 const KEPT: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ struct Look {
     sample: Option<RawSample>,
 }
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
     /// `volumeStatsAggPeriod`: how often volumes are measured, while somebody asks; `None` when they are not.
     pub volume_period: Option<Duration>,
@@ -156,7 +156,7 @@ impl Actor for StatsCollector {
             }
             StatsCollectorMsg::WalkedBeside(outcome) => {
                 self.walking = false;
-                // What there was no time for now is due at the next look.
+                // A walk that there was no time for now is due at the next look.
                 self.walked(outcome, context);
             }
         }
@@ -244,7 +244,7 @@ impl StatsCollector {
         self.walk(due, WALKS_MAX, StatsCollectorMsg::Walked, context);
     }
 
-    /// Layers and volumes whose time has come. What is known of others that have gone is forgotten.
+    /// Layers and volumes whose time has come. Facts of others that have gone are forgotten.
     fn due(&mut self, layers: &[ContainerId], uptime: Duration) -> Vec<(WalkKey, WalkPlace)> {
         let mut there: BTreeMap<WalkKey, Duration> =
             layers.iter().map(|id| (WalkKey::Layer(id.clone()), LAYER_PERIOD)).collect();

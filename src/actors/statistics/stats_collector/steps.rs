@@ -20,12 +20,12 @@ const ASK_LIMIT: Duration = Duration::from_secs(5);
 /// How long the runtime may take to say what nobody else can.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a look has to find out.
+/// The facts that a look has to find out.
 pub(super) struct Needs {
     pub(super) wanted: Wanted,
     /// Ask the runtime for its disks.
     pub(super) disks: bool,
-    /// What it said of them before.
+    /// The runtime's earlier answer about them.
     pub(super) known_disks: Option<ImageFsInfo>,
     /// Find out what sandboxes are made of.
     pub(super) sandbox_image: bool,
@@ -51,7 +51,7 @@ pub(super) async fn look(args: &Args, needs: Needs) -> Result<Looked, String> {
     Ok(Looked { sample, disks, sandbox_image, volumes })
 }
 
-/// What the runtime says of its disks; nothing when it does not answer in time: what it said last counts on.
+/// The runtime's answer about its disks; nothing when it does not answer in time: its last answer counts on.
 async fn image_disks(args: &Args) -> Option<ImageFsInfo> {
     match tokio::time::timeout(RUNTIME_LIMIT, args.images.image_fs_info()).await {
         Ok(Ok(told)) => Some(told),
@@ -79,7 +79,7 @@ pub(in crate::actors) fn runtime_places(told: &ImageFsInfo) -> (Option<RuntimeDi
     (images.map(at), told.container_filesystems.first().filter(elsewhere).map(at))
 }
 
-/// What sandboxes are made of: the image that the runtime has pinned, or one that is named as the usual one.
+/// The image of sandboxes: the one that the runtime has pinned, or one that is named as the usual one.
 async fn sandbox_image(args: &Args) -> Option<String> {
     let images = tokio::time::timeout(RUNTIME_LIMIT, args.images.list_images(None)).await.ok()?.ok()?;
     let is_pause = |name: &str| {

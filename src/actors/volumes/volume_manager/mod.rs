@@ -1,8 +1,8 @@
 //! `VolumeManager`: has pods' volumes there when containers need them, and gone when the pods are.
 //!
-//! Parent: Root. Restarted: after a failure; who asked hears that there is no answer, and asks again. What is to be done
-//! is decided by `logic::volumes::volume_states`; here it is carried out, one operation a volume, so that a mount that hangs keeps
-//! nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
+//! Parent: Root. Restarted: after a failure; an asker hears that there is no answer, and asks again.
+//! `logic::volumes::volume_states` decides the tasks; here they are carried out, one operation a volume, so that a mount
+//! that hangs keeps nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
 
 mod tasks;
 mod timing;
@@ -51,9 +51,9 @@ const ATTACHED_PERIOD: Duration = Duration::from_secs(30);
 /// Patience with `NodeStatus`.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the actor needs.
+/// The actor's arguments.
 pub struct Args {
-    /// What the node has for pods while no Node says it.
+    /// The node's resources for pods while no Node says them.
     pub means: NodeMeans,
     /// Volumes on the node.
     pub volumes: Arc<dyn VolumeHost>,
@@ -91,7 +91,7 @@ pub struct VolumeManager {
     args: Args,
     states: VolumeStates,
     pods: BTreeMap<PodUid, WantedPod>,
-    /// Who asked for a wanted pod's volumes.
+    /// The workers that asked for a wanted pod's volumes.
     workers: BTreeMap<PodUid, Subscriber<PodWorkerMsg>>,
     /// Pods to be released that were never wanted here; until the disk was read.
     strangers: BTreeSet<PodUid>,
@@ -231,8 +231,8 @@ impl VolumeManager {
         all.collect()
     }
 
-    /// What of the volumes that the cluster attaches is in use is read off the disk (NODE-24): none of the kinds that are
-    /// mounted here is attached, but another agent may have mounted such, and the cluster takes away what is not in use.
+    /// Which volumes that the cluster attaches are in use is read off the disk (NODE-24): none of the kinds that are mounted
+    /// here is attached, but another agent may have mounted such, and the cluster takes away those that are not in use.
     fn look_for_attached(&self, context: &mut Context<VolumeManagerMsg>) {
         let host = Arc::clone(&self.args.volumes);
         let work = async move { host.attached().await.map_err(|error| error.to_string()) };

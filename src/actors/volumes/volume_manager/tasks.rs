@@ -34,9 +34,9 @@ use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};
 /// From one look at a set-up that takes long to the next.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
 /// From one look at a claim that cannot be used to the next, and up to half as long again: as upstream's at each sync of a
-/// pod that waits. What keeps it away is somebody's doing, and not worse for having lasted.
+/// pod that waits. Its absence is somebody's doing, and not worse for having lasted.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// What is said of a set-up that another one goes before.
+/// The message about a set-up that another one goes before.
 const WAITS: &str = "another pod is given the same files first";
 
 /// A volume to be mounted.

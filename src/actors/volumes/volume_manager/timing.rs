@@ -11,7 +11,7 @@ use crate::platform::host::clock::Clock;
 use crate::platform::observer::{Observation, Observer};
 use crate::platform::volumes::Walk;
 
-/// Who is told, and by which clock.
+/// The observer, and its clock.
 #[derive(Clone)]
 pub(super) struct Timing {
     pub(super) observer: Arc<dyn Observer>,

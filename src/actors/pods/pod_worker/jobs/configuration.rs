@@ -68,7 +68,7 @@ impl JobSite {
         Ok(self.sandbox_config(pod, attempt, dns)?.0)
     }
 
-    /// What the node knows about names, the node's resolver configuration read anew (CRI-06).
+    /// The node's facts about names, its resolver configuration read anew (CRI-06).
     async fn dns(&self) -> Result<NodeDns, String> {
         let settings = &self.tools.settings.node.dns;
         let Some(path) = &settings.resolv_conf else { return Ok(settings.with_host(None)) };
@@ -148,7 +148,7 @@ impl JobSite {
         Ok(ContainerConfig { stop_signal: stop_signal(container, settings.containers.stop_signals), ..config })
     }
 
-    /// What the pod's runtime takes for itself.
+    /// The runtime's own share of the pod.
     pub(super) fn overhead(&self, pod: &Pod) -> LinuxContainerResources {
         overhead_resources(pod, &self.tools.settings.resources.options).into()
     }
@@ -166,7 +166,7 @@ impl JobSite {
     async fn make_logs(&self, container: &Container, restart_count: u32) -> Result<Logs, String> {
         let (files, place) = (&self.tools.adapters.files, self.place());
         let found = files.make_log_directory(&place, &container.name).await.map_err(|error| error.to_string())?;
-        // What the runtime forgot the log directory still knows (CRI-16).
+        // The log directory still knows the count that the runtime forgot (CRI-16).
         let restart_count = match (restart_count, found) {
             (0, Some(highest)) => highest.saturating_add(1),
             (count, _) => count,

@@ -23,8 +23,8 @@ use crate::platform::cluster::objects::{looked, patiently};
 use crate::platform::volumes::VolumeError;
 
 impl JobSite {
-    /// Where the container's variables come from (CRI-13). What cannot be had is told as such: whether that matters is
-    /// decided with the environment.
+    /// Where the container's variables come from (CRI-13). A source that cannot be had is told as such: whether that
+    /// matters is decided with the environment.
     pub(super) async fn environment_sources(
         &self,
         pod: &Pod,
@@ -83,7 +83,7 @@ impl JobSite {
             let text = String::from_utf8(bytes).map_err(|_| "is not valid UTF-8".to_owned())?;
             value_of(&text, key).map_err(|error| error.to_string())
         });
-        // What is wrong with the file is for the node's log alone, as upstream: its text may be secret.
+        // The fault in the file is for the node's log alone, as upstream: its text may be secret.
         let value = parsed.map_err(|error| {
             tracing::error!(pod = %self.full_name, file = path, error, "file of variables cannot be read");
             "couldn't parse env file".to_owned()

@@ -1,4 +1,5 @@
-//! A pod worker's hooks: what containers asked for after their start and before their end (POD-23). Who runs them is beside.
+//! A pod worker's hooks: what containers asked for after their start and before their end (POD-23). Their runners are
+//! beside.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::platform::observer::Observation;
 /// Why a hook failed.
 pub(super) struct HookFailure {
     pub(super) error: String,
-    /// What its command printed, bounded.
+    /// The output of its command, bounded.
     pub(super) output: String,
 }
 

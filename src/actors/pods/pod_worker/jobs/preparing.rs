@@ -93,7 +93,7 @@ impl JobSite {
         Ok(runtime_sandbox(&status))
     }
 
-    /// Makes the pod's directories, that of its logs, too. Who puts something there makes what is missing then, and fails if that cannot be.
+    /// Makes the pod's directories, that of its logs, too. A later write makes a missing one, and fails if that cannot be.
     async fn make_directories(&self, cause: &Cause) {
         if let Err(error) = self.tools.adapters.files.make_pod_directories(&self.place()).await {
             let message = format!("error making pod data directories: {error}");

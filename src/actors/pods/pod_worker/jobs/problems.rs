@@ -12,7 +12,7 @@ pub(super) fn joined(mut problems: Vec<String>) -> Result<(), String> {
     }
 }
 
-/// What failed, in upstream's words.
+/// The failure, in upstream's words.
 pub(super) fn failed(action: &str, target: &str, reason: &str, error: &CriError) -> String {
     format!("failed to {} for {} with {reason}: {}", quoted(action), quoted(target), quoted(&error.to_string()))
 }

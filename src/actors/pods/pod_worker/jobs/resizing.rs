@@ -63,7 +63,7 @@ impl JobSite {
         }
     }
 
-    /// What the container is made with, or is to have: noted before it is made, as upstream.
+    /// Notes the resources that the container is made with, or is to have: before it is made, as upstream.
     pub(super) async fn note_container(&self, pod: &Pod, name: &str, cause: &Cause) -> Result<(), String> {
         let Some((_, container)) = find_container(pod, name) else { return Ok(()) };
         let by_pod = self.tools.settings.resources.resize.by_pod;

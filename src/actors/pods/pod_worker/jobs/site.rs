@@ -20,9 +20,9 @@ use crate::platform::pods::pod_files::PodPlace;
 /// Where jobs work: whose pod, with which adapters.
 #[derive(Clone)]
 pub struct JobSite {
-    /// What all workers use.
+    /// The tools of all workers.
     pub tools: Arc<WorkerTools>,
-    /// Whose.
+    /// The name of the actor.
     pub uid: PodUid,
     /// The pod's name and namespace.
     pub full_name: FullName,

@@ -25,7 +25,7 @@ use crate::messages::event_recorder::EventSubject;
 /// For the first sight of a container that was started: it is worth less than the pod's next step.
 const SIGHT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a container is started with, besides its pod.
+/// The input of a container's start, besides its pod.
 pub struct Given {
     /// Its image, and those of volumes that are images.
     pub image: ImageInUse,
@@ -33,7 +33,7 @@ pub struct Given {
     pub volumes: Arc<MountedVolumes>,
     /// Whether the runtime can make mounts read-only recursively.
     pub recursive_read_only: bool,
-    /// What the runtime holds of the pod.
+    /// The runtime's objects of the pod.
     pub runtime: Option<Arc<RuntimePod>>,
 }
 

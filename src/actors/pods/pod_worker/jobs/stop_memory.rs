@@ -1,4 +1,4 @@
-//! What a pod's worker remembers of stops of its containers.
+//! The memory of a pod's worker about stops of its containers.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -20,7 +20,7 @@ use crate::logic::pods::container_actions::ResetContainer;
 use crate::logic::pods::hooks::{STOP_GRACE_MIN, left_of, named, stop_order};
 use crate::logic::pods::pod_lifecycle::JobEnd;
 
-/// What the runtime gives a container to end that gets no time: the least that it is ever given (POD-08).
+/// The runtime's grace period for a container that gets no time: the least that it is ever given (POD-08).
 const NO_GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a late hook is waited for once its container has ended.
 const LATE_HOOK_END: Duration = Duration::from_secs(1);
@@ -147,8 +147,8 @@ impl JobSite {
         JobEnd::Reset(Ok(()))
     }
 
-    /// Waits for the stop of the container that is under way already; says whether there was one and it went well. What
-    /// `grace` does not wait for is not begun again: its hook has had its time.
+    /// Waits for the stop of the container that is under way already; says whether there was one and it went well. A stop
+    /// that outlasts `grace` is not begun again: its hook has had its time.
     async fn joined(&self, id: &ContainerId, grace: Duration) -> bool {
         let Some(mut other) = self.stops.under_way(id) else { return false };
         match tokio::time::timeout(grace, other.wait_for(|well| *well)).await {

@@ -189,7 +189,7 @@ fn mounted<'a>(
     volume.ok_or_else(|| format!("cannot find volume {name:?} to mount into container {:?}", container.name))
 }
 
-/// What the runtime is given for a volume that is an image; `None` for any other.
+/// The runtime's reference for a volume that is an image; `None` for any other.
 fn volume_image(pod: &Pod, volume: &VolumePlan, image: &ImageInUse) -> Result<Option<ImageSpec>, String> {
     let VolumeKind::Image(source) = &volume.kind else { return Ok(None) };
     let missing = || format!("the image of volume {:?} was not looked for", volume.name);

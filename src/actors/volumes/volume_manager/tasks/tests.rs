@@ -142,7 +142,7 @@ fn at(second: u64) -> Moment {
     Moment::EPOCH.plus(Duration::from_secs(second))
 }
 
-/// What came of mounting the only volume, `v`, of a pod.
+/// The result of mounting the only volume, `v`, of a pod.
 struct Outcome {
     result: Result<MountedVolume, TaskFailure>,
     told: Vec<(Option<VolumePlace>, SetUp)>,

@@ -1,4 +1,4 @@
-//! What a pod worker's jobs find in a played API server, under paused time.
+//! Sources of variables that a pod worker's jobs find in a played API server, under paused time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,7 +172,7 @@ async fn pull_secrets_become_credentials_and_missing_ones_an_event() {
     let text = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (missing); \
                 attempting to pull the image may not succeed.";
     assert_eq!(scene.events().await, [text]);
-    // Whatever the image: nobody knows what it was meant for.
+    // The image does not matter: nobody knows what the broken secret was meant for.
     let scene = with_secrets(&["broken", "good"]);
     let wrong = "pull secret broken: .dockerconfigjson is not a JSON object of registries";
     assert_eq!(scene.users("reg.example/team/app:1").await, Err(wrong.into()));
