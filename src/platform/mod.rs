@@ -1,6 +1,6 @@
 //! Adapters to the kernel and the host: for each a trait, and its Linux form.
 //!
-//! They carry out and they report; they never decide. What they are told is computed in `logic`, what they meet comes
+//! They carry out and they report; they never decide. Their orders are computed in `logic`, their findings come
 //! back as data or as a typed error. Blocking ones are called through [`host::blocking`].
 
 pub mod cgroup;

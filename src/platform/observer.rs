@@ -1,4 +1,4 @@
-//! What happens on the node, told as it happens to whoever counts it.
+//! Events on the node, told as they happen to the observer that counts them.
 //!
 //! The seam between those who do something and the metrics: an [`Observation`] says in the node's own words what was done,
 //! and an [`Observer`] makes figures of it. Telling costs a call; nobody waits, and nothing is kept here.
@@ -11,10 +11,10 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::status::pod_status::EndedContainer;
 
-/// What is asked about a caller.
+/// The subject of a question about a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
-    /// Whose token this is.
+    /// The user of this token.
     Identity,
     /// Whether the caller has a right.
     Right,
@@ -272,7 +272,7 @@ pub enum Observation<'a> {
     },
     /// The API server was asked about a caller of the agent's.
     CallerReviewed {
-        /// What was asked.
+        /// The kind of the question.
         kind: Review,
         /// The answer's status; `None` for none.
         code: Option<u16>,
@@ -293,7 +293,7 @@ pub trait Observer: Send + Sync {
     /// Something happened.
     fn observe(&self, what: Observation<'_>);
 
-    /// What to send along with a request that the current span leads to, such as W3C's `traceparent`.
+    /// The headers to send along with a request that the current span leads to, such as W3C's `traceparent`.
     fn context(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }

@@ -176,7 +176,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// The processes in it and below. What vanishes meanwhile has none.
+    /// The processes in it and below. A group that vanishes meanwhile has none.
     pub fn pids(&self) -> Result<BTreeSet<i32>, CgroupError> {
         let mut pids = BTreeSet::new();
         self.collect_pids(&mut pids, DEPTH_MAX)?;

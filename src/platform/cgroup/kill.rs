@@ -41,7 +41,7 @@ pub(super) fn kill_all(
         let handles: BTreeMap<i32, _> = pids.iter().filter_map(|pid| Some((*pid, open(*pid)?))).collect();
         let still_there = list()?;
         for (pid, handle) in handles.iter().filter(|(pid, _)| still_there.contains(pid)) {
-            // Who is gone already, or may not be signalled, shows in the next list.
+            // A process that is gone already, or may not be signalled, shows in the next list.
             let outcome = match handle {
                 Some(descriptor) => pidfd_send_signal(descriptor, Signal::KILL),
                 None => Pid::from_raw(*pid).map_or(Ok(()), |pid| kill_process(pid, Signal::KILL)),

@@ -25,7 +25,7 @@ pub const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
 /// Controllers that a cgroup of the agent must have where the host has them; upstream's list.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
 
-/// What went wrong with a cgroup, and where.
+/// An error of a cgroup, and its place.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// A file or folder could not be read.
@@ -41,7 +41,7 @@ pub enum CgroupError {
     Write {
         /// The file's path.
         file: String,
-        /// What was to be written.
+        /// The value to write.
         value: String,
         /// The kernel's answer; `NotFound` when the controller is not there.
         source: io::Error,
@@ -53,7 +53,7 @@ pub enum CgroupError {
         name: CgroupName,
         /// The file that is missing.
         file: String,
-        /// What was to be written.
+        /// The value to write.
         value: String,
     },
     /// A folder could not be made.
@@ -77,7 +77,7 @@ pub enum CgroupError {
     MissingControllers {
         /// The cgroup's path.
         path: String,
-        /// What it lacks.
+        /// The controllers that it lacks.
         missing: Vec<String>,
     },
     /// Upstream's text for a v1 cgroup that some hierarchies lack.
@@ -93,7 +93,7 @@ pub enum CgroupError {
     Alive {
         /// The cgroup.
         name: CgroupName,
-        /// Who is left.
+        /// The processes that are left.
         pids: BTreeSet<i32>,
     },
     /// The cgroup holds this agent, or everything.
@@ -114,7 +114,7 @@ pub enum CgroupError {
     /// systemd refused or did not answer.
     #[error("{action} unit {unit}: {reason}")]
     Systemd {
-        /// What was asked.
+        /// The request.
         action: &'static str,
         /// The unit.
         unit: String,
@@ -153,13 +153,13 @@ pub trait CgroupManager: Send + Sync {
     /// The host's generation of control groups.
     fn version(&self) -> CgroupVersion;
 
-    /// Who creates cgroups.
+    /// The creator of cgroups.
     fn driver(&self) -> CgroupDriver;
 
     /// Checks that a cgroup is there with every controller of the host that the agent uses; upstream's `Validate`.
     ///
     /// # Errors
-    /// What is missing, in upstream's words.
+    /// The missing part, in upstream's words.
     fn validate(&self, name: &CgroupName) -> Result<(), CgroupError>;
 
     /// Whether [`Self::validate`] finds nothing missing; upstream's `Exists`.
@@ -197,7 +197,8 @@ pub trait CgroupManager: Send + Sync {
     /// A tier that cannot be read.
     fn list_pods(&self, tree: &CgroupTree) -> Result<Vec<(PodUid, CgroupName)>, CgroupError>;
 
-    /// What a cgroup is set to now: CPU, memory, process ids. No limit is −1; what the host cannot control is absent.
+    /// The values of a cgroup now: CPU, memory, process ids. No limit is −1; a value that the host cannot control is
+    /// absent.
     ///
     /// # Errors
     /// A file that cannot be read.

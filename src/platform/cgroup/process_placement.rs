@@ -37,7 +37,7 @@ pub trait ProcessPlacement: Send + Sync {
     /// well placed.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's refusal.
     fn enter(&self, name: &CgroupName, pid: Option<i32>) -> Result<(), CgroupError>;
 
     /// The processes in the root cgroup itself.
@@ -49,7 +49,7 @@ pub trait ProcessPlacement: Send + Sync {
     /// Sets how likely the kernel kills the agent.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's refusal.
     fn set_oom_score_adj(&self, value: i32) -> Result<(), process::SettingError>;
 }
 

@@ -271,7 +271,7 @@ fn version_number(text: &str) -> u32 {
     digits[..end].parse().unwrap_or(0)
 }
 
-/// What makes a slice. Its place follows from its name; slices cannot be delegated, only scopes and services can.
+/// The properties of a slice. Its place follows from its name; slices cannot be delegated, only scopes and services can.
 fn slice_properties<'a>(unit: &str, parent: &str, version: CgroupVersion) -> Vec<Property<'a>> {
     let io_accounting = match version {
         CgroupVersion::V1 => "BlockIOAccounting",

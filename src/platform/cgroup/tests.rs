@@ -92,7 +92,7 @@ fn sleeper(folders: &[PathBuf]) -> Child {
     child
 }
 
-/// What somebody else made above, and left without processors, is given them first: else the pod could have none.
+/// A cgroup above that somebody else made, and left without processors, is given them first: else the pod could have none.
 #[test]
 fn live_a_pod_has_processors_where_what_is_above_it_had_none() {
     let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };

@@ -64,7 +64,7 @@ impl CgroupsV1 {
                 }
             }
         }
-        // What else is among the options of a mount is no controller.
+        // Other options of a mount are no controllers.
         mounts.retain(|option, _| !matches!(option.as_str(), "rw" | "ro" | "noprefix" | "xattr" | "clone_children"));
         mounts.retain(|option, _| !option.contains('='));
         let missing: Vec<_> =
@@ -110,8 +110,8 @@ impl CgroupsV1 {
         for (point, root) in &self.hierarchies {
             let seeded = self.mounts.get("cpuset") == Some(point);
             let folders = name.folders(self.driver);
-            // What is above is there, nearly always: then all of it is one step. What is seeded is looked at all the way:
-            // who made the folders above may have left them without processors, and then nothing below can have any.
+            // The folders above are nearly always there: then all of it is one step. A seeded hierarchy is looked at all the
+            // way: folders above may have been left without processors, and then nothing below can have any.
             let mut depth = if seeded { 0 } else { folders.len().saturating_sub(1) };
             let mut current = match root.below(&folders[..depth])? {
                 Some(parent) => parent,
@@ -351,7 +351,7 @@ fn seed_cpuset(parent: &Directory, child: &Directory) -> Result<(), CgroupError>
     Ok(())
 }
 
-/// What the kernel said, out of the library's wrapping.
+/// The kernel's error, out of the library's wrapping.
 fn kernel_answer(error: &LibraryError) -> io::Error {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     match (cause.and_then(io::Error::raw_os_error), error.kind()) {

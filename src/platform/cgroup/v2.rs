@@ -229,7 +229,7 @@ fn apply(directory: &Directory, name: &CgroupName, settings: &CgroupSettings) ->
     first.finish()
 }
 
-/// What is written for the common settings, in order.
+/// The values that are written for the common settings, in order.
 fn values(settings: &CgroupSettings) -> Vec<(String, String)> {
     let mut values = Vec::new();
     let mut add = |file: &str, value: String| values.push((file.to_owned(), value));

@@ -1,5 +1,5 @@
-//! What the API server says about users: whose token this is, and what a user may do (SRV-17, SRV-19). An adapter; answers
-//! are kept by whoever asks.
+//! The API server's answers about users: the user of a token, and the rights of a user (SRV-17, SRV-19). An adapter;
+//! its callers keep the answers.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub enum ReviewError {
 /// See the module.
 #[async_trait]
 pub trait AccessReviews: Send + Sync {
-    /// Whose token this is; `None` when it is nobody's.
+    /// The user of this token; `None` when it is nobody's.
     ///
     /// # Errors
     /// When nobody could say.
@@ -173,7 +173,7 @@ impl TokenNames {
 
     /// The name of a token.
     pub fn of(&self, token: &str) -> String {
-        // What follows the token is as secret as what precedes it, so no name tells of another.
+        // The secret stands behind the token as well as before it, so no name tells of another.
         tls::sha256_hex(&[&self.secret, token.as_bytes(), &self.secret].concat())
     }
 }

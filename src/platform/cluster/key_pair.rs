@@ -54,13 +54,13 @@ impl Pair {
         let names = names_of(&chain[0])?;
         let certified = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => "tls: private key does not match public key".to_owned(),
-            // What the library says of a key may quote it; the kind of the fault is enough.
+            // The library's error about a key may quote it; the kind of the fault is enough.
             _ => "tls: failed to parse private key".to_owned(),
         })?;
         Ok(Self { certified: Arc::new(certified), validity, names })
     }
 
-    /// What a connection shows.
+    /// The certificate and key that a connection shows.
     pub fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified)
     }
@@ -75,7 +75,7 @@ impl Pair {
         self.validity.iter().any(|validity| now > validity.not_after)
     }
 
-    /// Whom the leaf is for.
+    /// The names that the leaf is for.
     pub fn names(&self) -> &Names {
         &self.names
     }

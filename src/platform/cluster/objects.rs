@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Upstream's text without an API server.
 const NO_TRUST_BUNDLES: &str = "ClusterTrustBundle projection is not supported in static kubelet mode";
 
-/// What a look for an object gave, for decisions.
+/// The result of a look for an object, for decisions.
 pub fn looked<T>(found: Result<Arc<T>, ObjectError>) -> Looked<T> {
     match found {
         Ok(object) => Looked::There(object),
@@ -60,8 +60,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What the API server has. Objects read through a cache may be as old as the cache allows; claims and volumes are read
-/// live, as upstream.
+/// The objects of the API server. Objects read through a cache may be as old as the cache allows; claims and volumes
+/// are read live, as upstream.
 #[async_trait]
 pub trait Objects: Send + Sync {
     /// Whether there is an API server at all.

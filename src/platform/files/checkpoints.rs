@@ -12,13 +12,13 @@ use crate::platform::host::blocking;
 
 /// The most that is read of one: a thousand pods take less than a tenth of it.
 const BYTES_MAX: u64 = 16 << 20;
-/// Who may read them: the agent.
+/// The mode of the files: only the agent may read them.
 const MODE: u32 = 0o600;
 
 /// Files by name.
 #[async_trait]
 pub trait Checkpoints: Send + Sync {
-    /// What the file says; `None` where there is none.
+    /// The content of the file; `None` where there is none.
     async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, FileError>;
     /// Writes the file, whole or not at all.
     async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError>;

@@ -30,7 +30,7 @@ pub struct Wanted {
 pub struct MakeError {
     /// Which.
     pub path: PathBuf,
-    /// What the kernel said.
+    /// The kernel's error.
     pub problem: io::Error,
 }
 
@@ -100,7 +100,7 @@ pub fn share_mounts(root_dir: &Path) -> Result<bool, ShareError> {
 pub struct ShareError {
     /// The root directory.
     pub path: PathBuf,
-    /// What the kernel said.
+    /// The kernel's error.
     pub problem: io::Error,
 }
 

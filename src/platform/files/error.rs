@@ -6,11 +6,11 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{attempt} {path}: {problem}")]
 pub struct FileError {
-    /// What was tried, such as `make directory`.
+    /// The attempt, such as `make directory`.
     pub attempt: &'static str,
     /// On what.
     pub path: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub problem: String,
 }
 

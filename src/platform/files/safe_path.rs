@@ -42,7 +42,7 @@ pub fn segment(text: &str) -> io::Result<&str> {
     Ok(text)
 }
 
-/// An open directory. What is below it is named by segments, each checked by [`segment`].
+/// An open directory. Names below it are segments, each checked by [`segment`].
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
@@ -59,7 +59,7 @@ impl Directory {
     /// Opens a directory by a path that the administrator gave: links in it are followed.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
@@ -108,7 +108,7 @@ impl Directory {
     /// Gives it this mode, if it has another.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn give_mode(&self, mode: u32) -> io::Result<()> {
         let wanted = Mode::from_raw_mode(mode);
         if Mode::from_raw_mode(rustix::fs::fstat(&self.descriptor)?.st_mode & 0o7777) != wanted {
@@ -159,10 +159,10 @@ impl Directory {
         Ok(File::from(descriptor))
     }
 
-    /// What kind of thing has this name, links not followed; `None` when there is nothing.
+    /// The kind of the thing with this name, links not followed; `None` when there is nothing.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn kind(&self, name: &str) -> io::Result<Option<FileType>> {
         match rustix::fs::statat(&self.descriptor, segment(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(FileType::from_raw_mode(found.st_mode))),
@@ -174,7 +174,7 @@ impl Directory {
     /// Names directly below that are UTF-8, sorted, with their kinds; links are not followed.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn names(&self) -> io::Result<Vec<(String, FileType)>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.descriptor)? {
@@ -227,10 +227,10 @@ impl Directory {
         Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
     }
 
-    /// What a link directly below leads to; `None` when there is no link of this name.
+    /// The target of a link directly below; `None` when there is no link of this name.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn link_target(&self, name: &str) -> io::Result<Option<PathBuf>> {
         match rustix::fs::readlinkat(&self.descriptor, segment(name)?, Vec::new()) {
             Ok(target) => Ok(Some(PathBuf::from(OsStr::from_bytes(target.as_bytes())))),
@@ -260,7 +260,7 @@ impl Directory {
         }
     }
 
-    /// What `openat2` does, for kernels without it: one segment at a time, none of them a link. A bind mount of the same
+    /// The work of `openat2`, for kernels without it: one segment at a time, none of them a link. A bind mount of the same
     /// file system is not noticed this way; whoever must not cross one looks into the mount table too.
     fn walk(&self, segments: &[&str], flags: OFlags, mode: Mode, mounts: Mounts) -> io::Result<OwnedFd> {
         let device = rustix::fs::fstat(&self.descriptor)?.st_dev;
@@ -318,7 +318,7 @@ impl Directory {
         if let Some(mount) = mount_table::first_within(&top.real_path()?)? {
             return Err(mounted(&mount));
         }
-        // Who made the tree cannot have taken the names beforehand.
+        // The maker of the tree cannot have taken the names beforehand.
         let mut moved = RandomState::new().build_hasher().finish();
         for _ in 0..PASSES_MAX {
             if top.remove_batch(&top, 0, &mut moved)? == 0 {

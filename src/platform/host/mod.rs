@@ -1,6 +1,6 @@
 //! The host as the kernel describes it: names, sizes, and what the agent refuses to run on.
 //!
-//! Read by `main` and the node's status. Keeps the root below which it reads and nothing that it read. What is read
+//! Read by `main` and the node's status. Keeps the root below which it reads and nothing that it read. Its files
 //! comes from the kernel's memory or is small: the calls do not wait.
 //!
 //! The folder also holds the clock, chance, threads for blocking calls, programs, kernel parameters, the lock file and the
@@ -29,7 +29,7 @@ pub const SWAP_REFUSED: &str =
 #[derive(Debug, thiserror::Error)]
 #[error("read {what} from {path}: {problem}", path = path.display())]
 pub struct HostError {
-    /// What was looked for.
+    /// The subject of the look.
     pub what: &'static str,
     /// Where.
     pub path: PathBuf,
@@ -184,7 +184,7 @@ impl Host {
         Ok(self.read("the kernel's version", "proc/sys/kernel/osrelease")?.trim().to_owned())
     }
 
-    /// What the operating system calls itself; `Linux` where it does not say, `Unknown` where it cannot be asked.
+    /// The operating system's name for itself; `Linux` where it does not say, `Unknown` where it cannot be asked.
     pub fn os_image(&self) -> String {
         let places = ["etc/os-release", "usr/lib/os-release"];
         let text = places.iter().find_map(|path| self.read("the operating system's name", path).ok());

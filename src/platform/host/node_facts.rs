@@ -1,4 +1,4 @@
-//! What the host says for the status of the Node object: sizes, identities, versions, addresses.
+//! The host's facts for the status of the Node object: sizes, identities, versions, addresses.
 //!
 //! Read by `NodeStatus`. Keeps where to look, nothing that it read.
 
@@ -22,7 +22,7 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 /// See the module.
 #[async_trait]
 pub trait NodeFacts: Send + Sync {
-    /// All facts as they are now; what `addresses` makes needless is not asked for. What cannot be told says so itself.
+    /// All facts as they are now; what `addresses` makes needless is not asked for. An unknown fact says so itself.
     async fn read(&self, addresses: &AddressSettings) -> HostFacts;
     /// Those about addresses alone.
     async fn addresses(&self, settings: &AddressSettings) -> AddressFacts;
@@ -195,7 +195,7 @@ impl NodeFacts for LinuxNodeFacts {
     }
 }
 
-/// What the node's name stands for, where that counts; `None` where nobody says so in time.
+/// The addresses of the node's name, where that counts; `None` where nobody says so in time.
 async fn resolved(settings: &AddressSettings) -> Option<Vec<IpAddr>> {
     if settings.needs_lookup() { lookup(&settings.hostname).await } else { Some(vec![]) }
 }

@@ -16,9 +16,9 @@ use nix::sys::stat::{Mode, umask};
 pub struct SettingError {
     /// Which setting.
     pub setting: &'static str,
-    /// What it was to be.
+    /// The value that it was to have.
     pub value: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub problem: io::Error,
 }
 
@@ -47,10 +47,10 @@ pub fn set_open_files_limit(files_max: u64) -> Result<(), SettingError> {
 }
 
 /// Keeps secrets in the agent's memory from others: no core dump, no tracer but root, and nothing it makes is for all
-/// (umask 0027). What must have another mode is given it expressly (SEC-60).
+/// (umask 0027). A file that must have another mode is given it expressly (SEC-60).
 ///
 /// # Errors
-/// What the kernel refused first; the rest was tried all the same.
+/// The first refusal of the kernel; the rest was tried all the same.
 pub fn harden() -> Result<(), SettingError> {
     umask(Mode::S_IWGRP | Mode::S_IRWXO);
     let core = setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(|errno| refused("RLIMIT_CORE", 0, errno));

@@ -1,4 +1,4 @@
-//! What the agent and systemd say to each other through the environment and the notification socket.
+//! The dialogue of the agent and systemd through the environment and the notification socket.
 //!
 //! Used by `main` and the root of the tree, which feeds the watchdog while all turns move. Keeps nothing.
 
@@ -12,7 +12,7 @@ use super::process;
 /// The watchdog must wait longer than this.
 const WATCHDOG_MIN: Duration = Duration::from_secs(1);
 
-/// What the process and its service manager do for each other.
+/// The services of the process and its service manager for each other.
 pub trait ServiceManager: Send + Sync {
     /// All moves: the watchdog may be fed.
     fn feed_watchdog(&self);

@@ -1,4 +1,4 @@
-//! What the node itself has to do with images: records of pulls, credentials in files and from programs, free space.
+//! The node's own work with images: records of pulls, credentials in files and from programs, free space.
 
 mod linux;
 mod plugins;
@@ -26,11 +26,11 @@ pub struct ProviderError {
     pub provider: String,
     /// For what.
     pub repository: String,
-    /// What was wrong.
+    /// The problem.
     pub problem: ProviderProblem,
 }
 
-/// What was wrong with a program that gives credentials.
+/// A problem of a program that gives credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderProblem {
     /// It could not be started, or its end not be waited for.
@@ -47,7 +47,7 @@ pub enum ProviderProblem {
     Failed {
         /// How it ended.
         ended: String,
-        /// What it printed about that.
+        /// Its complaint about that.
         complaint: String,
     },
     /// It did not end in time.
@@ -73,7 +73,7 @@ pub trait ImageHost: Send + Sync {
     /// SHA-256 of a text, lower hex.
     fn hash(&self, text: &str) -> String;
 
-    /// What is recorded of an image: its pulls as `image_ref`, and whether one of `image` is under way.
+    /// The records of an image: its pulls as `image_ref`, and whether one of `image` is under way.
     async fn evidence(&self, image: &str, image_ref: &str) -> Evidence;
     /// Records that a pull of `image` begins. It counts until as many have ended as began.
     async fn begin_pull(&self, image: &str) -> Result<(), FileError>;

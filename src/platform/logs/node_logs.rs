@@ -29,14 +29,14 @@ const LINKS_MAX: usize = 40;
 const BLOCK: usize = 256 * 1024;
 /// Readers at once.
 const READERS_MAX: usize = 64;
-/// What the list of the journal's units may take.
+/// The most bytes that the list of the journal's units may take.
 const UNITS_BYTES_MAX: u64 = 4 << 20;
 /// How long the journal may take to list its units.
 const UNITS_LIMIT: Duration = Duration::from_secs(10);
 /// Where programs are looked for.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a path names.
+/// The target of a path.
 #[derive(Debug)]
 pub enum NodeLog {
     /// A directory: its names, sorted, those of directories with a `/` behind; and when it last changed.
@@ -53,7 +53,7 @@ impl NodeLogFile {
     /// Bytes at a place: at most `limit`, and some hundred KiB; none at the end.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub async fn read_at(&self, place: u64, limit: u64) -> io::Result<Bytes> {
         let file = Arc::clone(&self.0);
         let read = move || {
@@ -76,7 +76,7 @@ impl JournalOutput {
     /// More of it; none at its end.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub async fn read(&mut self) -> io::Result<Bytes> {
         let mut block = Vec::with_capacity(BLOCK);
         self.output.read_buf(&mut block).await?;
@@ -93,7 +93,7 @@ pub trait NodeLogs: Send + Sync {
     async fn open(&self, path: &str) -> io::Result<NodeLog>;
     /// The units that the journal knows, a line each.
     async fn units(&self) -> io::Result<String>;
-    /// Asks the journal. What it complains of comes with its answer. Dropping the answer ends the program.
+    /// Asks the journal. Its complaints come with its answer. Dropping the answer ends the program.
     fn journal(&self, arguments: &[String]) -> io::Result<JournalOutput>;
 }
 
@@ -219,7 +219,7 @@ fn follow(root: &Path, top: &Directory, segments: &[String]) -> io::Result<Vec<S
         replaced.extend_from_slice(&segments[index + 1..]);
         return Ok(replaced);
     }
-    // What was a link has been replaced meanwhile.
+    // The link has been replaced meanwhile.
     Ok(segments.to_vec())
 }
 

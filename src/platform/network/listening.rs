@@ -35,7 +35,7 @@ fn listen_with(address: SocketAddr, has_ipv6: bool) -> io::Result<TcpListener> {
     let both = SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, address.port(), 0, 0));
     let opened = if has_ipv6 { open(both) } else { Err(Errno::EAFNOSUPPORT) };
     match opened {
-        // A kernel without IPv6, or one whose IPv6 is turned off. What is asked for by the name `::` cannot be had then.
+        // A kernel without IPv6, or one whose IPv6 is turned off. A listener on `::` cannot be had then.
         Err(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL) if address.is_ipv4() => Ok(open(address)?),
         opened => Ok(opened?),
     }

@@ -22,9 +22,9 @@ const COMPLAINT_BYTES_MAX: u64 = 1024;
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// What its exit status says.
+    /// The meaning of its exit status.
     pub answer: Answer,
-    /// What it complained of.
+    /// Its complaint.
     pub complaint: String,
 }
 

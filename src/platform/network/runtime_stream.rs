@@ -2,7 +2,7 @@
 //! connection once it is upgraded. Never follows a redirect; any other answer ends the connection (SEC-32).
 //!
 //! Only the machine itself is dialled (SEC-33): a runtime that names another host would have the agent carry a user's
-//! terminal there. What is asked is whether the kernel would send to the address by itself; a name is looked up once, and
+//! terminal there. The question is whether the kernel would send to the address by itself; a name is looked up once, and
 //! the addresses found are what is dialled.
 
 use std::io;
@@ -55,7 +55,7 @@ pub struct Ask {
     pub headers: HeaderMap,
 }
 
-/// What the stream server made of it.
+/// The stream server's answer.
 pub enum Answer {
     /// 101: the connection is the client's now.
     Upgraded(HeaderMap, RuntimeStream),
@@ -88,7 +88,7 @@ pub enum StreamError {
 ///
 /// Runtimes write a command's output in small pieces. Taken one by one, each costs a wake, a read, and a record and a
 /// write of its own towards the client, half as much again as all else; a flow of them is therefore left to gather for a
-/// moment. Who waits for an answer to what was sent does not wait for that.
+/// moment. A caller that waits for an answer does not wait for that.
 pub struct RuntimeStream {
     early: Bytes,
     inner: Box<dyn Duplex>,
@@ -276,7 +276,7 @@ async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer
 
 async fn refusal(response: Response<Incoming>) -> Refusal {
     let (head, body) = response.into_parts();
-    // What there is of it is told, even if it is cut.
+    // The part of it that is there is told, even if it is cut.
     let body = Limited::new(body, REFUSAL_BYTES_MAX).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     Refusal { status: head.status, headers: head.headers, body }
 }
@@ -366,7 +366,7 @@ mod tests {
             }
             assert_eq!(take(&mut stream, began).await, (1000, GATHER * number));
         }
-        // What fills a record is read as it comes.
+        // Bytes that fill a record are read as they come.
         runtime.write_all(&[0; 200 * 1024]).await.expect("open");
         let first = take(&mut stream, began).await;
         assert_eq!(first, (64 * 1024, GATHER * 4));

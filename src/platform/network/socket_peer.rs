@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket: a user, and a process that must live in the agent's own namespaces.
+//! The other end of a Unix socket: a user, and a process that must live in the agent's own namespaces.
 //!
 //! Used by the local socket. A container that can reach the socket's file, by a `hostPath` say, is root like the agent
 //! itself, so the user alone says nothing. Processes are known by numbers that the kernel gives out again: each answer
@@ -40,7 +40,7 @@ pub enum Stranger {
     Unseen {
         /// Its number.
         pid: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
@@ -51,7 +51,7 @@ type Identity = (u64, u64);
 /// The namespaces that a peer has to share with the agent, by the names of their files.
 const NAMESPACES: [&str; 3] = ["pid", "user", "mnt"];
 
-/// Whom the agent answers.
+/// The check of the clients that the agent answers.
 pub struct PeerCheck {
     own_user: u32,
     own: [Identity; 3],

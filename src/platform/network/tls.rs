@@ -58,7 +58,7 @@ pub enum Offer {
 }
 
 impl Offer {
-    /// What the environment allows: HTTP/2 unless `DISABLE_HTTP2` has a value (CFG-51).
+    /// The protocols that the environment allows: HTTP/2 unless `DISABLE_HTTP2` has a value (CFG-51).
     pub fn from_environment() -> Self {
         match std::env::var_os("DISABLE_HTTP2") {
             Some(value) if !value.is_empty() => Self::Http1,
@@ -128,7 +128,7 @@ fn roots_in(pem: &[u8]) -> Option<RootCertStore> {
     (added > 0).then_some(store)
 }
 
-/// Whom a client takes for the right server.
+/// The servers that a client trusts.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Trust {
     /// One whose certificate comes from these roots, in PEM.

@@ -14,7 +14,7 @@ use rustls::{
 
 use super::tls::provider;
 
-/// What the configuration says.
+/// The settings.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTls {
     /// `tlsMinVersion`; empty for TLS 1.2.

@@ -1,7 +1,7 @@
 //! How pods ended, for as long as this process lives: it outlives the actors that note and ask it.
 //!
-//! Owned by the agent; a `PodWorker` notes its pod's status, `PodManager` reminds the next worker and forgets pods. What
-//! is kept is decided by `logic::status::pod_ends`; nothing is written to the disk.
+//! Owned by the agent; a `PodWorker` notes its pod's status, `PodManager` reminds the next worker and forgets pods.
+//! `logic::status::pod_ends` decides which statuses are kept; nothing is written to the disk.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

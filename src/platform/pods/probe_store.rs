@@ -67,7 +67,7 @@ impl ProbeStore {
         Self::new(&bytes, Arc::new(KeptFile { path }))
     }
 
-    /// What is remembered of the pod's probes.
+    /// The memory of the pod's probes.
     pub fn of(&self, uid: &PodUid) -> PodMemory {
         self.lock().memory.of(uid)
     }

@@ -6,7 +6,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// The most that is read of a file.
 const BYTES_MAX: usize = 4 << 20;
-/// What the buffer has at first: most files fit.
+/// The first size of the buffer: most files fit.
 const BYTES_FIRST: usize = 16 << 10;
 
 /// See the module.

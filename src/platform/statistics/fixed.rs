@@ -18,7 +18,7 @@ use crate::logic::statistics::volumes::Space;
 use crate::logic::statistics::walks::WalkKey;
 use crate::platform::host::clock::Clock;
 
-/// What each container has in use, in bytes.
+/// The bytes that each container has in use.
 pub const CONTAINER_BYTES: u64 = 8 << 20;
 
 /// See the module. Processor time grows as the agent's uptime does: a tenth of a processor for each container.

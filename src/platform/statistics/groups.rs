@@ -126,8 +126,8 @@ impl Groups<'_> {
     }
 }
 
-/// The ID in the name of a container's group: the whole name, or what a systemd scope has after its last dash. What
-/// watches a container is none.
+/// The ID in the name of a container's group: the whole name, or the part of a systemd scope's after its last dash. The
+/// watcher of a container is none.
 fn container_id(name: &str) -> Option<&str> {
     if name.contains("conmon") || name.ends_with(".mount") {
         return None;

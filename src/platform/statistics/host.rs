@@ -1,4 +1,4 @@
-//! What `/proc` and `/sys` say of the node as a whole.
+//! Facts of the node as a whole in `/proc` and `/sys`.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -99,7 +99,7 @@ fn mounted_devices(table: &[u8]) -> Vec<(String, String)> {
     found
 }
 
-/// What does not change while the agent runs.
+/// Facts that do not change while the agent runs.
 pub(super) fn machine(host: &Host, sys: &Path) -> Machine {
     let cpus = host.processors().map(u64::from).unwrap_or(0);
     let (cores, sockets) = topology(sys).unwrap_or((cpus, 1));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The folder that a runtime mounts a container's root at, in a folder of the container's ID.
 const ROOT: &str = "rootfs";
-/// What a container's ID has at least: shorter names of folders are something else.
+/// The least length of a container's ID: shorter names of folders are something else.
 const ID_BYTES_MIN: usize = 32;
 
 /// Upper directories by container ID.

@@ -40,7 +40,7 @@ pub struct Places {
     pub root: PathBuf,
     /// The generation of control groups.
     pub version: CgroupVersion,
-    /// Who makes them.
+    /// The creator of the groups.
     pub driver: CgroupDriver,
     /// Where pods' are.
     pub tree: CgroupTree,

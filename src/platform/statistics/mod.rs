@@ -1,7 +1,8 @@
 //! Reads the figures of the node: control groups of either generation, `/proc`, file systems, directories.
 //!
 //! The trait and its Linux form. It keeps open the roots of the hierarchies and nothing of what it read but how many files
-//! processes had open; each look reads anew, and only what is wanted. What cannot be read is absent from the answer.
+//! processes had open; each look reads anew, and only what is wanted. A figure that cannot be read is absent from the
+//! answer.
 
 mod alarm;
 mod disks;
@@ -38,11 +39,11 @@ use crate::logic::statistics::walks::WalkKey;
 pub struct RuntimeDiskAt {
     /// A path on it.
     pub path: String,
-    /// What the runtime says of it.
+    /// The runtime's word on it.
     pub told: RuntimeDisk,
 }
 
-/// What to look at.
+/// The subjects of a look.
 #[derive(Clone, Debug)]
 pub struct LookOrder {
     /// How much.
@@ -55,7 +56,7 @@ pub struct LookOrder {
     pub containers: Option<RuntimeDiskAt>,
 }
 
-/// What to walk through.
+/// The directory to walk through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalkPlace {
     /// The writable layer of a container.
@@ -64,7 +65,7 @@ pub enum WalkPlace {
     Volume(String, Measure),
 }
 
-/// What came of a walk.
+/// The end of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalkOutcome {
     /// A writable layer.
@@ -86,7 +87,7 @@ pub struct Walked {
     pub key: WalkKey,
     /// How long it took.
     pub took: Duration,
-    /// What came of it.
+    /// Its end.
     pub outcome: WalkOutcome,
 }
 

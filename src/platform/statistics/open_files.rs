@@ -25,7 +25,7 @@ const SPREAD: u32 = 15;
 struct Counted {
     /// Which process it was: numbers of processes are used again, and then the folder is another one.
     inode: u64,
-    /// What the kernel told at once.
+    /// The kernel's figure, told at once.
     told: i64,
     all: u64,
     sockets: u64,
@@ -33,7 +33,7 @@ struct Counted {
     seen: bool,
 }
 
-/// What was counted, by the number of the process.
+/// The counts, by the number of the process.
 #[derive(Default)]
 pub(super) struct Counts(BTreeMap<u32, Counted>);
 
@@ -51,7 +51,7 @@ impl<'a> OpenFiles<'a> {
         Self { proc, counts: before, now, left: FILES_MAX }
     }
 
-    /// What to go on from next time: without the processes that were not met.
+    /// The counts to go on from next time: without the processes that were not met.
     pub(super) fn into_counts(mut self) -> Counts {
         self.counts.0.retain(|_, counted| std::mem::take(&mut counted.seen));
         self.counts

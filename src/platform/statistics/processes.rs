@@ -8,7 +8,7 @@ use crate::logic::statistics::figures::{Interface, ProcessFigures};
 use crate::logic::statistics::parse;
 use crate::logic::statistics::sample::Depth;
 
-/// What `/proc` says of processes, for one look.
+/// The facts of processes in `/proc`, for one look.
 pub(super) struct Processes<'a> {
     proc: &'a OwnedFd,
     reader: Reader,
@@ -25,7 +25,7 @@ impl<'a> Processes<'a> {
         self.open_files.into_counts()
     }
 
-    /// What is told of the processes that are listed one a line.
+    /// Counts the processes that are listed one a line.
     pub(super) fn count(&mut self, pids: &[u8], depth: Depth) -> ProcessFigures {
         let lines = || pids.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let mut figures =

@@ -1,4 +1,4 @@
-//! What reading a control group takes, of either generation.
+//! Tools to read a control group, of either generation.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::statistics::sample::Depth;
 use crate::platform::host::clock::Clock;
 
-/// What reading a group takes.
+/// The tools to read a group.
 pub(super) struct Tools<'a> {
     pub(super) reader: Reader,
     pub(super) processes: Processes<'a>,

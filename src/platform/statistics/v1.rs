@@ -202,7 +202,7 @@ fn io_of(here: BorrowedFd<'_>, files: &[IoFiles], reader: &mut Reader) -> IoFigu
         let Some(text) = reader.record(here, bytes) else { continue };
         parse::blkio(text, &mut devices, |device| &mut device.bytes);
         if devices.is_empty() {
-            // What is counted with all groups below tells of nothing: neither does what is counted without.
+            // A count with all groups below tells of nothing: neither does the count without.
             break;
         }
         if let Some(text) = reader.record(here, requests) {

@@ -1,6 +1,6 @@
 //! Walks through a directory and counts what it uses, as `du -x` does.
 //!
-//! What is below may be a container's work, and may change while it is walked: links are not followed, other file systems
+//! The tree may be a container's work, and may change while it is walked: links are not followed, other file systems
 //! are not entered, one directory is open at a time however deep they nest, and the way up is taken only to the directory
 //! that the way down was taken from. Bounded by time and by entries.
 

@@ -96,7 +96,7 @@ fn is_version(name: &str) -> bool {
         && !name.contains('/')
 }
 
-/// What the old version has and the new one has not.
+/// The parts that the old version has and the new one has not.
 #[derive(Default)]
 struct Stale {
     /// Anything at all.
@@ -203,7 +203,7 @@ fn publish(volume: &Directory, name: &str) -> io::Result<()> {
     Ok(renamed?)
 }
 
-/// Visible names: links into `..data`. What is no link, such as the place of a nested mount, stays.
+/// Visible names: links into `..data`. A name that is no link, such as the place of a nested mount, stays.
 fn make_links(volume: &Directory, payload: &Payload) -> io::Result<()> {
     let tops: BTreeSet<&str> = payload.files.keys().filter_map(|path| path.split('/').next()).collect();
     for top in tops {

@@ -25,7 +25,7 @@ const ENOSYS: i32 = 38;
 /// A directory that all may use.
 const MODE: u32 = 0o040_777;
 
-/// A file system of one empty directory. Whoever asks after it fell silent waits until it is dropped.
+/// A file system of one empty directory. A call after it fell silent waits until it is dropped.
 struct Silent {
     point: PathBuf,
     silent: Arc<AtomicBool>,
@@ -133,7 +133,7 @@ fn a_silent_file_system_costs_its_own_volumes_alone_and_they_still_come_down() {
         host.set_up(&share.uid, Some(&share), local(&dead.point)).await.expect("it answers still");
         dead.fall_silent();
 
-        // Whatever wants it now hangs: a second pod's mount, a look at the path, a part of the volume.
+        // Every use of it hangs now: a second pod's mount, a look at the path, a part of the volume.
         let late = place("uid-2", plugin::LOCAL, "share");
         let path = dead.point.display().to_string();
         let look = SetUp::HostPath { path, kind: HostPathKind::Directory };
@@ -160,7 +160,8 @@ fn a_silent_file_system_costs_its_own_volumes_alone_and_they_still_come_down() {
             let cache = place(uid, plugin::EMPTY_DIR, "cache");
             tokio::time::timeout(LONG, host.tear_down(&cache)).await.expect("in time").expect("gone");
         }
-        // What is there after a restart is found without a look at the mount itself, by a host that knows nothing.
+        // The mount that is there after a restart is found without a look at the mount itself, by a host that knows
+        // nothing.
         let restarted = root.host();
         let found = tokio::time::timeout(LONG, restarted.volumes_of(&share.uid)).await.expect("in time");
         assert_eq!(found.expect("listed"), std::slice::from_ref(&share));

@@ -12,9 +12,9 @@ use crate::platform::files::safe_path::{Directory, Mounts};
 
 /// Where CSI's volumes of the whole node are, below the root directory.
 const OF_NODE: [&str; 3] = ["plugins", "kubernetes.io", "csi"];
-/// What a volume's global mount is called.
+/// The name of a volume's global mount.
 const GLOBAL_MOUNT: &str = "globalmount";
-/// What a pod's mount is called.
+/// The name of a pod's mount.
 const POD_MOUNT: &str = "mount";
 /// The plugin's folder among a pod's volumes.
 const OF_POD: &str = "kubernetes.io~csi";
@@ -25,7 +25,7 @@ const DATA_FILE: &str = "vol_data.json";
 /// More than that is in no such file.
 const DATA_BYTES_MAX: u64 = 64 << 10;
 
-/// What is read of that file.
+/// The fields of that file that are read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct VolumeData {
@@ -42,7 +42,7 @@ pub(super) fn attached(root: &Path) -> io::Result<BTreeSet<String>> {
     for place in places {
         match name_of(root, &place) {
             Ok(name) => names.extend(name),
-            // Whose mount it is nobody can tell any more.
+            // The pod of the mount cannot be known any more.
             Err(error) => {
                 tracing::warn!(place = %place.display(), %error, "a volume of CSI is mounted and has no name")
             }
@@ -76,7 +76,7 @@ fn name_of(root: &Path, place: &Path) -> io::Result<Option<String>> {
     if data.driver_name.is_empty() || data.volume_handle.is_empty() {
         return Err(io::Error::other("it names no volume"));
     }
-    // What a pod brings along itself is attached by nobody.
+    // A volume that a pod brings along itself is attached by nobody.
     let is_attached = data.volume_lifecycle_mode != "Ephemeral";
     Ok(is_attached.then(|| format!("kubernetes.io/csi/{}^{}", data.driver_name, data.volume_handle)))
 }

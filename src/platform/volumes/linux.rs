@@ -124,7 +124,7 @@ impl VolumeHost for LinuxVolumeHost {
     }
 }
 
-/// What is below the root was made by containers: no link is followed, no mount crossed, and nothing but a file opened.
+/// Containers made the files below the root: no link is followed, no mount crossed, and nothing but a file opened.
 fn read_file(root: &Path, path: &str, bytes_max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let file = match Directory::open(root)?.read_regular(&segments, Mounts::Refuse) {

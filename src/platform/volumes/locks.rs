@@ -23,7 +23,7 @@ impl Locks {
             work()
         };
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two: the one in the table, and this one. Whoever else waits for it has a third.
+        // Two: the one in the table, and this one. Another waiter for it has a third.
         if Arc::strong_count(&lock) == 2 {
             held.remove(name);
         }

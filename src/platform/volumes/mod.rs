@@ -1,6 +1,6 @@
 //! Volumes on the node: directories, memory file systems, files written all at once, bind mounts, parts of volumes.
 //!
-//! The trait and what it reports; [`linux`] carries it out. Whatever is below a volume may be a container's work: it is
+//! The trait and what it reports; [`linux`] carries it out. All below a volume may be a container's work: it is
 //! reached by descriptors, links are not followed, and no mount that was not made here is ever removed or emptied.
 
 mod atomic_writer;
@@ -45,7 +45,7 @@ pub enum VolumeError {
     /// A text that users know, as it is.
     #[error("{0}")]
     Refused(String),
-    /// What a local volume names is not there, or nothing that could be mounted (upstream's step `NewMounter`).
+    /// The path of a local volume is not there, or nothing that could be mounted (upstream's step `NewMounter`).
     #[error("{0}")]
     Source(String),
     /// Upstream's text for a second pod.
@@ -60,11 +60,11 @@ pub enum VolumeError {
     /// The kernel said no.
     #[error("{attempt} {path}: {problem}")]
     Failed {
-        /// What was tried, such as `mount tmpfs on`.
+        /// The attempt, such as `mount tmpfs on`.
         attempt: &'static str,
         /// On what.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         problem: String,
     },
 }
@@ -75,7 +75,7 @@ impl VolumeError {
     }
 }
 
-/// What the node does for volumes. Each call is whole: done again it finds what is done, and a hung one costs only the
+/// The node's work for volumes. Each call is whole: done again it finds what is done, and a hung one costs only the
 /// volume that it is about.
 #[async_trait]
 pub trait VolumeHost: Send + Sync {

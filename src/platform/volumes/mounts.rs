@@ -68,7 +68,7 @@ pub(super) fn bind(source: impl AsFd, parent: &Directory, name: &str) -> io::Res
 /// Makes a bind mount read-only: the second of the two steps that the kernel wants.
 pub(super) fn make_read_only(parent: &Directory, name: &str) -> io::Result<()> {
     let mounted = open_through(parent, name)?;
-    // What the mount already forbids must be named again, else the kernel takes it for an attempt to allow it.
+    // A flag that the mount already has must be named again, else the kernel takes it for an attempt to allow it.
     let flags = fstatvfs(&mounted)?.flags();
     let mut remount = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
     for (seen, kept) in [
@@ -91,7 +91,7 @@ pub(super) fn unmount_all(parent: &Directory, name: &str) -> io::Result<usize> {
             Ok(()) => {}
             // The kernel says so of what is no mount point, and of nothing at all.
             Err(Errno::EINVAL | Errno::ENOENT) => return Ok(count),
-            // Who may not mount has mounted nothing.
+            // A caller without the right to mount has mounted nothing.
             Err(Errno::EPERM) if !is_mounted(parent, name)? => return Ok(count),
             Err(errno) => return Err(errno.into()),
         }

@@ -14,11 +14,11 @@ use crate::logic::volumes::order::{ChangePolicy, Ownership};
 
 /// Directories deeper than this are an error. Paths of upstream's walk end at 4096 bytes.
 const DEPTH_MAX: usize = 1024;
-/// What the group may do with a file.
+/// The group's rights to a file.
 const WRITE: u32 = 0o660;
-/// What it may do when it may only read.
+/// The group's rights where it may only read.
 const READ: u32 = 0o440;
-/// What it may do with a directory besides: enter it, and own what is made there.
+/// The group's further rights to a directory: to enter it, and to own what is made there.
 const ENTER: u32 = 0o110;
 const SET_GID: u32 = 0o2000;
 
@@ -142,7 +142,7 @@ fn look(parent: impl AsFd, name: &std::ffi::CStr, device: u64) -> io::Result<Opt
     }
 }
 
-/// What `openat2` does, for kernels without it: there a mount of the same file system is not noticed.
+/// The work of `openat2`, for kernels without it: there a mount of the same file system is not noticed.
 fn look_at_device(parent: impl AsFd, name: &std::ffi::CStr, device: u64) -> io::Result<Option<(OwnedFd, Stat)>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = match rustix::fs::openat(parent, name, flags, Mode::empty()) {

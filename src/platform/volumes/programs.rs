@@ -1,6 +1,6 @@
 //! Programs of the host: mount, umount, mkfs, losetup and their like, as upstream calls them. Keeps nothing.
 //!
-//! Their arguments are words, never a shell's line. What they print goes to a file in memory: a helper that lives on, as
+//! Their arguments are words, never a shell's line. Their output goes to a file in memory: a helper that lives on, as
 //! those of NFS do, holds nobody up by an open pipe.
 
 use std::fmt;
@@ -44,11 +44,11 @@ impl fmt::Display for End {
     }
 }
 
-/// What a program did.
+/// The run of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) end: End,
-    /// What it printed, on both ways.
+    /// Its output, on both ways.
     pub(super) output: String,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::platform::host::clock::Clock;
 
-/// What a set-up is at.
+/// The present step of a set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Doing {
     /// A call that takes no time, unless it hangs.
@@ -46,7 +46,7 @@ impl Progress {
         Self { clock: Some(clock), ..Self::default() }
     }
 
-    /// What the set-up is at, and how many files it has looked at.
+    /// The present step of the set-up, and how many files it has looked at.
     pub fn look(&self) -> (Doing, u64) {
         (*self.doing.lock().unwrap_or_else(PoisonError::into_inner), self.files.load(Ordering::Relaxed))
     }

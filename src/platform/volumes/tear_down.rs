@@ -88,7 +88,7 @@ pub(super) fn release(layout: &Layout, uid: &PodUid) -> io::Result<()> {
     remove_empty(&pod, DEVICES)?;
     if let Some(notes) = layout.find(uid, &["plugins"])? {
         for (plugin, _) in notes.names()? {
-            let _ = remove_empty(&notes, &plugin); // What is in the way is removed, or told of, with all.
+            let _ = remove_empty(&notes, &plugin); // A thing in the way is removed, or told of, with all.
         }
     }
     pod.remove_tree("plugins")

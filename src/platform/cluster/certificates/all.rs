@@ -39,9 +39,9 @@ pub struct Certificates {
     pub serving: Option<Arc<KeptCertificate>>,
     /// The serving certificate's files, where it has some.
     pub files: Option<ServingFiles>,
-    /// Who signs the certificates of those who ask the agent; `None` where none are accepted.
+    /// The authorities that sign certificates of the agent's clients; `None` where none are accepted.
     pub authorities: Option<Arc<ClientAuthorities>>,
-    /// What the agent's server shows, wherever it is from.
+    /// The certificate that the agent's server shows, from any source.
     pub shown: Arc<LiveCertificate>,
     /// Set once the agent cannot go on; says why.
     pub hopeless: OnceLock<&'static str>,

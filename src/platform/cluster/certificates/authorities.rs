@@ -56,7 +56,7 @@ impl ClientAuthorities {
         Ok(Self { path: path.to_owned(), reload, parse_uid, current: Mutex::new(roots) })
     }
 
-    /// Reads the file again; says whether it changed. What is no good leaves the roots as they are.
+    /// Reads the file again; says whether it changed. A file that is no good leaves the roots as they are.
     ///
     /// # Errors
     /// As [`ClientAuthorities::open`].
@@ -73,7 +73,7 @@ impl ClientAuthorities {
         &self.path
     }
 
-    /// Whose certificate this is, leaf first. `None` for a good certificate that names nobody.
+    /// The user of this certificate, leaf first. `None` for a good certificate that names nobody.
     ///
     /// # Errors
     /// When no authority here stands for it now.

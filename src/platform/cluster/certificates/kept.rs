@@ -39,7 +39,7 @@ static LIFE_BOUNDS: [Duration; 10] = [
     Duration::from_hours(24 * 1440),
 ];
 
-/// Who signs such a certificate.
+/// The signer of such a certificate.
 fn signer(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Client => CLIENT_SIGNER,
@@ -47,7 +47,7 @@ fn signer(purpose: Purpose) -> &'static str {
     }
 }
 
-/// What such a certificate may be used for.
+/// The usages of such a certificate.
 fn usages(purpose: Purpose, key: &PrivateKey) -> Vec<&'static str> {
     let usages = match purpose {
         Purpose::Client => CLIENT_USAGES,
@@ -56,14 +56,14 @@ fn usages(purpose: Purpose, key: &PrivateKey) -> Vec<&'static str> {
     usages.into_iter().chain(key.is_rsa().then_some(KEY_ENCIPHERMENT)).collect()
 }
 
-/// What follows the one and only certificate of a node that does not rotate it.
+/// The means to follow the one and only certificate of a node that does not rotate it.
 #[derive(Clone)]
 pub struct Once {
     /// Where its key waits for it, so that a restart finds the request it made before.
     pub key: PathBuf,
     /// The kubeconfig that is written then.
     pub kubeconfig: PathBuf,
-    /// Whose server and roots that names.
+    /// The kubeconfig with the server and the roots.
     pub bootstrap: Kubeconfig,
 }
 
@@ -99,7 +99,7 @@ pub enum ObtainError {
 }
 
 impl ObtainError {
-    /// What it shows of the server; `None` where it shows nothing.
+    /// Whether the server answers, by this call; `None` where it shows nothing.
     pub fn server_answers(&self) -> Option<bool> {
         match self {
             Self::Request(error) => error.server_answers(),
@@ -109,7 +109,7 @@ impl ObtainError {
 }
 
 impl KeptCertificate {
-    /// Keeps those of the store. What is shown until there is another is what `live` has.
+    /// Keeps those of the store. Until there is another, the one in `live` is shown.
     pub fn new(purpose: Purpose, store: FileStore, live: Arc<LiveCertificate>, clock: Arc<dyn Clock>) -> Self {
         Self {
             purpose,
@@ -145,7 +145,7 @@ impl KeptCertificate {
         self
     }
 
-    /// What it is for.
+    /// Its purpose.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
@@ -161,7 +161,7 @@ impl KeptCertificate {
         self.live.current().filter(|pair| now <= pair.validity().not_after)
     }
 
-    /// What is known of it.
+    /// The facts of it.
     pub fn held(&self) -> Option<Held> {
         self.current().as_ref().map(held)
     }
@@ -171,7 +171,7 @@ impl KeptCertificate {
         self.current().zip(self.provisional.as_ref()).is_some_and(|(pair, provisional)| pair.same_chain(provisional))
     }
 
-    /// What connections show.
+    /// The certificate that connections show.
     pub fn live(&self) -> &Arc<LiveCertificate> {
         &self.live
     }
@@ -262,7 +262,7 @@ impl KeptCertificate {
     }
 }
 
-/// What is known of a certificate.
+/// The facts of a certificate.
 fn held(pair: &Pair) -> Held {
     let validity = pair.validity();
     Held { names: pair.names().clone(), not_before: validity.not_before, not_after: validity.not_after }

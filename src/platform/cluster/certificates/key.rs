@@ -104,7 +104,7 @@ impl PrivateKey {
         request.pem().map_err(wrong)
     }
 
-    /// What a certificate with these names is made from.
+    /// The parameters of a certificate with these names.
     pub(super) fn parameters(names: &Names) -> Result<CertificateParams, String> {
         let wrong = |error: rcgen::Error| format!("unable to generate certificate request: {error}");
         let mut parameters = CertificateParams::default();

@@ -59,7 +59,7 @@ mod cases {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("f");
         let marks = Marks::default();
-        // What comes of it, and whether the file was read.
+        // The result, and whether the file was read.
         let look = |good: bool| {
             let mut was_read = false;
             let outcome = marks.read_if_touched(&[&path], || {

@@ -21,29 +21,29 @@ use crate::platform::cluster::key_pair::validity_in;
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place, Selector};
 
-/// Who signs client certificates of nodes.
+/// The signer of client certificates of nodes.
 pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
-/// Who signs serving certificates of nodes.
+/// The signer of serving certificates of nodes.
 pub const SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
-/// What a client certificate is for.
+/// The usages of a client certificate.
 pub const CLIENT_USAGES: [&str; 2] = ["digital signature", "client auth"];
-/// What a serving certificate is for.
+/// The usages of a serving certificate.
 pub const SERVING_USAGES: [&str; 2] = ["digital signature", "server auth"];
-/// What a certificate for an RSA key is for, too.
+/// A further usage of a certificate for an RSA key.
 pub(super) const KEY_ENCIPHERMENT: &str = "key encipherment";
 /// How long to wait for a rotation's certificate before it is asked for anew.
 pub const ROTATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// How long a bootstrapping node waits.
 pub const BOOTSTRAP_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The object's name, under which one made before is used again; `None` for a new name each time.
     pub name: Option<&'a str>,
-    /// Who is to sign.
+    /// The signer.
     pub signer: &'a str,
-    /// What the certificate is for.
+    /// The usages of the certificate.
     pub usages: &'a [&'a str],
     /// The request, in PEM.
     pub csr: &'a str,
@@ -106,7 +106,7 @@ pub async fn request_certificate(
     let selector = Selector::name(&name);
     let watch = follow(api, &Place::Cluster, &selector, chance, |seen| {
         if let Some(end) = end_of(&name, &uid, seen) {
-            // Whoever waited has left.
+            // The waiting task may have left.
             let _ = tell.send(end);
         }
     });
@@ -156,7 +156,7 @@ async fn submit(api: &ApiServer, request: &Request<'_>) -> Result<(String, Strin
     Ok((made.metadata.name.unwrap_or_default(), made.metadata.uid.unwrap_or_default()))
 }
 
-/// What a change of the object means: the certificate, or why there will be none; `None` while it is open.
+/// The meaning of a change of the object: the certificate, or why there will be none; `None` while it is open.
 fn end_of(name: &str, uid: &str, seen: Followed<CertificateSigningRequest>) -> Option<Result<Vec<u8>, String>> {
     let object = match seen {
         Followed::Reset(objects) => objects.into_iter().next()?,

@@ -22,7 +22,7 @@ pub struct FileStore {
     given: Option<(PathBuf, PathBuf)>,
 }
 
-/// What went wrong with the files, in upstream's words.
+/// An error of the files, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);

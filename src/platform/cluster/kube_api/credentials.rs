@@ -1,5 +1,5 @@
-//! Who the agent is to the API server, from a kubeconfig: certificates and tokens, each read again when it may have
-//! changed. Owned by the transport; keeps the last token and what the last program gave.
+//! The agent's identity to the API server, from a kubeconfig: certificates and tokens, each read again when it may have
+//! changed. Owned by the transport; keeps the last token and the last output of the program.
 
 use std::fmt;
 use std::path::Path;
@@ -41,13 +41,13 @@ pub struct Credentials {
     /// The kubeconfig's certificate, where it is in files.
     files: ShownFiles,
     token: Mutex<Option<KnownToken>>,
-    /// What the program gave. Held while it runs, so that it runs once for many calls.
+    /// The program's output. Held while it runs, so that it runs once for many calls.
     given: tokio::sync::Mutex<Given>,
     /// Counts exchanges of a program's certificate.
     exchanges: AtomicU64,
 }
 
-/// What the program gave last, and its run that is not over: it has a limit of its own, which is longer than some callers
+/// The program's last output, and its run that is not over: it has a limit of its own, which is longer than some callers
 /// wait. One that gives up leaves it to the next.
 #[derive(Default)]
 struct Given {
@@ -90,8 +90,8 @@ impl Credentials {
         Self { live: Some(live), ..Self::new(kubeconfig.anonymous(), offer, clock) }
     }
 
-    /// What the program gives, run again where that has ended; `None` where none is to be asked: as upstream, it is not if
-    /// there are other credentials.
+    /// The program's output, from a new run where the last one has expired; `None` where no program is to be asked: as
+    /// upstream, none is if there are other credentials.
     async fn given(&self) -> Result<Option<ExecCredential>, String> {
         let other = self.live.is_some()
             || self.kubeconfig.certificate != ClientCertificate::Absent
@@ -146,7 +146,7 @@ impl Credentials {
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the certificate's files again, so that an exchange counts. What is half written is none yet.
+    /// Reads the certificate's files again, so that an exchange counts. A file that is half written is none yet.
     async fn read_files(&self) {
         let kubeconfig = self.kubeconfig.clone();
         match blocking::run(move || certificate_of(&kubeconfig)).await {

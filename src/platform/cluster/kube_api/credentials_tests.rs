@@ -1,4 +1,4 @@
-//! What a kubeconfig's identity shows: tokens from files and programs, and certificates to a server that asks for them.
+//! The identity of a kubeconfig: tokens from files and programs, and certificates to a server that asks for them.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -197,7 +197,7 @@ async fn a_program_that_fails_says_so_in_the_usual_words() {
     assert!(gone.starts_with("exec: executable ") && gone.ends_with(" not found"), "{gone}");
 }
 
-/// What a server saw, and whom it no longer accepts.
+/// The sights of a server, and the certificates that it no longer accepts.
 #[derive(Default)]
 struct Door {
     connections: AtomicUsize,
@@ -324,7 +324,7 @@ impl Filed {
         write(self.folder.path(), &self.authority, node);
     }
 
-    /// Whom the server takes the heartbeats for.
+    /// The user that the server takes the heartbeats for.
     async fn heart(&self) -> String {
         who(&self.api.on(Lane::Heartbeat)).await
     }
@@ -391,7 +391,7 @@ async fn certificates_in_files_are_read_for_each_connection() {
     assert_eq!(who(&api).await, "system:node:one", "the connection is still the old one's");
     transport.reset();
     assert_eq!(who(&api).await, "system:node:two");
-    // Whoever is not the right server learns nothing but that somebody came.
+    // A wrong server learns nothing but that somebody came.
     let stranger = kubeconfig(folder.path(), &format!("localhost:{}", address.port()), "{token: secret}");
     let stranger = Kubeconfig { tls_server_name: Some("elsewhere.example".to_owned()), ..stranger };
     let credentials = Credentials::new(stranger.clone(), Offer::Http2, wall());

@@ -1,4 +1,4 @@
-//! What a call of the API server can end with, other than its answer. Owned by the caller; keeps no header, token or body.
+//! The ends of a call of the API server other than its answer. Owned by the caller; keeps no header, token or body.
 
 use std::time::Duration;
 

@@ -84,7 +84,7 @@ pub(super) struct Line<'a> {
     pub client: &'a kube::Client,
     /// The server's address, for texts.
     pub server: &'a str,
-    /// Who is told.
+    /// The observer of the call.
     pub observed: Option<&'a Observed>,
 }
 
@@ -213,7 +213,7 @@ fn transport(title: &str, error: &kube::Error) -> ApiError {
     ApiError::Transport(format!("{title}: {}", cause(error)))
 }
 
-/// What went wrong, without the words that the library puts before it.
+/// The cause, without the words that the library puts before it.
 fn cause(error: &kube::Error) -> String {
     match error {
         kube::Error::Service(inner) => inner.to_string(),

@@ -1,6 +1,7 @@
 //! Leaves `managedFields` out of an object's JSON before it is decoded.
 //!
-//! Who set which field is often half of an object, and decoded it is a tree of hundreds of values that nobody here reads.
+//! The record of each field's owner is often half of an object, and decoded it is a tree of hundreds of values that
+//! nobody here reads.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,7 +22,7 @@ struct Metadata<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// The object's JSON with `null` in their place. What is no object is left as it is: its decoder says what is wrong.
+/// The object's JSON with `null` in their place. A text that is no object is left as it is: its decoder says what is wrong.
 pub(super) fn left_out(json: &[u8]) -> Cow<'_, [u8]> {
     match found(json) {
         Some(place) => [&json[..place.start], b"null", &json[place.end..]].concat().into(),

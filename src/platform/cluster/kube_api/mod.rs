@@ -49,7 +49,7 @@ pub use watch::{WatchEvent, WatchFrom};
 /// The time limit of a call, if no other is given.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What the API server keeps: every type of `k8s_openapi` that has a place of its own.
+/// An object of the API server: every type of `k8s_openapi` that has a place of its own.
 pub trait ApiObject: kube::Resource<DynamicType = ()> + DeserializeOwned + Serialize + Send + 'static {}
 impl<K: kube::Resource<DynamicType = ()> + DeserializeOwned + Serialize + Send + 'static> ApiObject for K {}
 
@@ -78,7 +78,7 @@ struct Lanes {
     events: kube::Client,
     /// The server's address, for texts.
     server: String,
-    /// Who is told of calls.
+    /// The observer of calls.
     observed: Option<Observed>,
 }
 
@@ -159,7 +159,7 @@ impl ApiServer {
         Self { lanes: Arc::new(Lanes { observed, ..self.lanes.again() }), ..self }
     }
 
-    /// Who is told of calls.
+    /// The observer of calls.
     pub fn observer(&self) -> Option<&Observed> {
         self.lanes.observed.as_ref()
     }
@@ -375,7 +375,7 @@ fn about<K: ApiObject>(name: &str) -> String {
 }
 
 fn encode<B: Serialize>(body: &B) -> Result<Bytes, ApiError> {
-    // What cannot be written is left unsaid: it may be a secret's.
+    // A body that cannot be written is left unsaid: it may be a secret's.
     serde_json::to_vec(body)
         .map(Bytes::from)
         .map_err(|_| ApiError::Request("encode the object: it has no JSON".to_owned()))

@@ -8,7 +8,7 @@ use http::Method;
 use crate::platform::host::clock::Clock;
 use crate::platform::observer::{Observation, Observer, Review};
 
-/// Who is told of calls, by which clock, and of which server.
+/// The observer of calls, its clock, and the server.
 #[derive(Clone)]
 pub struct Observed {
     observer: Arc<dyn Observer>,
@@ -59,7 +59,7 @@ impl Observed {
         self.observer.observe(Observation::CallerReviewed { kind, code, took });
     }
 
-    /// What to send along, by which the server's spans find their parent.
+    /// The headers by which the server's spans find their parent.
     pub(super) fn context(&self) -> Vec<(&'static str, String)> {
         self.observer.context()
     }

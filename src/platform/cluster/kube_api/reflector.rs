@@ -29,7 +29,7 @@ const WATCH_SHORT: Duration = Duration::from_secs(1);
 /// How long a streaming list may be silent before we list. A server that does not know it never says that it is done.
 const INITIAL_SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// What is told of the objects followed.
+/// News of the objects followed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Followed<K> {
     /// These are all: whatever is not among them is gone.
@@ -38,7 +38,7 @@ pub enum Followed<K> {
     Applied(K),
     /// This one is gone; as it was last.
     Deleted(K),
-    /// Nothing can be heard at present; told at each failure. What was told before still stands.
+    /// Nothing can be heard at present; told at each failure. Earlier news still stands.
     Trouble(ApiError),
 }
 
@@ -180,7 +180,7 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
         let from = self.version.as_deref().and_then(number);
         while let Some(event) = watch.next().await {
             match event {
-                // What is older than the watch's beginning comes from a store that was restored from a copy.
+                // An event older than the watch's beginning comes from a store that was restored from a copy.
                 Ok(event) if version_of(&event).and_then(number).is_some_and(|version| Some(version) < from) => {
                     return Ok(End::Relist);
                 }
@@ -252,8 +252,8 @@ fn number(version: &str) -> Option<u128> {
     version.parse().ok()
 }
 
-/// Everything there is, with its version. `None` when the watch ends or falls silent before it said that this is all. What
-/// is gathered meanwhile has a bound: the watch fails beyond it.
+/// Everything there is, with its version. `None` when the watch ends or falls silent before it said that this is all. The
+/// gathered objects have a bound: the watch fails beyond it.
 async fn initial_events<K: ApiObject>(
     watch: &mut (impl Stream<Item = Result<WatchEvent<K>, ApiError>> + Unpin),
 ) -> Result<Option<(Vec<K>, String)>, ApiError> {

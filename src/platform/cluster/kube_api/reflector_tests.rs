@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::reflector::{Followed, follow};
 use super::{ApiServer, Place, Selector};
 
-/// What the server does with one call.
+/// The server's answer to one call.
 #[derive(Clone, Debug)]
 enum Does {
     /// Answers with this code and body.
@@ -197,7 +197,7 @@ async fn a_version_that_is_gone_begins_anew_at_once() {
     }
 }
 
-/// PAIN-03: a store that was restored from a copy goes on with lower versions. What was heard from it is not gone on with.
+/// PAIN-03: a store that was restored from a copy goes on with lower versions. The old versions count no more.
 #[tokio::test(start_paused = true)]
 async fn versions_that_go_back_have_everything_listed_anew() {
     let too_new = || {

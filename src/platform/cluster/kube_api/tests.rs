@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{ApiError, ApiServer, Lane, Observed, PatchKind, Place, Selector, WatchEvent, WatchFrom};
 use crate::platform::observer::{Observation, Observer};
 
-/// What was asked: verb, path with query, content type and body.
+/// The requests: verb, path with query, content type and body.
 type Asked = Arc<Mutex<Vec<(String, String, String, String)>>>;
 
 /// A server that answers each call by a function of how many came before it.
@@ -70,7 +70,7 @@ async fn an_object_comes_without_its_managed_fields() {
     assert_eq!(paths, ["GET /api/v1/nodes/n", "GET /api/v1/nodes/n?resourceVersion=0"]);
 }
 
-/// What was told, in one line each.
+/// The news, in one line each.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 

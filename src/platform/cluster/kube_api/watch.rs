@@ -64,7 +64,7 @@ struct Marked {
 
 struct Watching<K> {
     body: Body,
-    /// What was read and not yet told.
+    /// Bytes that were read and not yet told.
     buffer: BytesMut,
     /// How much of the buffer is known to hold no end of a line.
     searched: usize,

@@ -1,4 +1,5 @@
-//! What pods need of the API server, kept on the disk for a boot without it (PAIN-10). Off unless `--offline-store` says so.
+//! Objects that pods need of the API server, kept on the disk for a boot without it (PAIN-10). Off unless
+//! `--offline-store` says so.
 //!
 //! The trait of the store, and the form on a disk: sealed records below the agent's root directory. [`RememberedObjects`]
 //! puts it behind whoever asks for objects. The API server's word always counts first.

@@ -32,7 +32,7 @@ struct KeptToken {
 /// How often a record that has not changed is marked as one that is still asked for.
 const RENEW_EVERY: Duration = Duration::from_secs(3600);
 
-/// What is known of a record on the disk.
+/// The facts of a record on the disk.
 struct Known {
     digest: [u8; 32],
     /// The uptime when it was written or marked.
@@ -230,7 +230,7 @@ impl Objects for RememberedObjects {
                 self.keep(name, &variables).await;
                 Some(variables)
             }
-            // Who is not patient asks again soon: the API server may only not have been heard yet.
+            // An impatient caller asks again soon: the API server may only not have been heard yet.
             None if patient => self.recall(&name).await,
             None => None,
         }

@@ -8,7 +8,7 @@ use crate::platform::cluster::crypto::rand::{SecureRandom, SystemRandom};
 
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 32;
-/// What the key is derived for: the same secret gives another key elsewhere.
+/// The purpose of the key: the same secret gives another key elsewhere.
 const PURPOSE: &[u8] = b"podwright offline store 1\0";
 
 /// Seals and opens records. No `Debug`: it holds the key.

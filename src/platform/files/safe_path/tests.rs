@@ -87,7 +87,7 @@ fn modes_hold_whatever_the_umask() {
 fn a_tree_deeper_than_any_path_is_removed() {
     let (folder, directory) = here();
     let mut below = directory.make_directory("top", 0o755).expect("made");
-    // Who made the tree knows the code, and takes names away from it.
+    // The maker of the tree knows the code, and takes names away from it.
     for number in 1..3000 {
         below.make_file(&format!(".removing-{number}"), 0o644).expect("made");
     }

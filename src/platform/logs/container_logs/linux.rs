@@ -163,7 +163,7 @@ impl Watch {
         loop {
             let event = match written.is_empty() {
                 true => stream.next().await,
-                // What is there already is told together.
+                // Events that are there already are told together.
                 false => match stream.next().now_or_never() {
                     Some(event) => event,
                     None => return written,

@@ -23,9 +23,9 @@ const DOCKER_CONTAINERS: &str = "containers";
 const ROTATED_MAX: usize = 64;
 /// Read at once when lines are counted.
 const COUNT_BLOCK: usize = 128 * 1024;
-/// What is looked at of a file to know its first time, and whether two files are one.
+/// The bytes of a file that are looked at to know its first time, and whether two files are one.
 const BEGINNING_BYTES: usize = 4096;
-/// What is looked at of a line to know whether it is a piece: more than the runtime writes before its content.
+/// The bytes of a line that are looked at to know whether it is a piece: more than the runtime writes before its content.
 const LINE_BEGINNING_BYTES: usize = 128;
 /// A compressed file that holds more than this is not taken for one of a log.
 const UNPACKED_BYTES_MAX: u64 = 64 << 30;
@@ -62,9 +62,9 @@ impl LogFolder {
         Ok(folder.docker(container)?.unwrap_or(folder))
     }
 
-    /// Where the log is a link to what Docker writes for this container, its place there. Whoever planted the link chose
-    /// the data-root, but no more: the names below it are the container's own, and no further link is followed. Docker
-    /// itself writes links of a data-root without links.
+    /// Where the log is a link to what Docker writes for this container, its place there. The one who planted the link
+    /// chose the data-root, but no more: the names below it are the container's own, and no further link is followed.
+    /// Docker itself writes links of a data-root without links.
     fn docker(&self, container: &str) -> io::Result<Option<Self>> {
         let Some(target) = self.directory.link_target(&self.name)? else { return Ok(None) };
         let other = || io::Error::other("it is a link");
@@ -129,9 +129,9 @@ impl LogFolder {
         Ok(None)
     }
 
-    /// What was rotated before `live` was begun, newest first; each is opened when it is asked for, and left out when it
-    /// has vanished by then. `known` is the newest rotated file from before `live` was opened: among those after it
-    /// `live` itself is looked for, which, with what came after it, is not before it.
+    /// The files that were rotated before `live` was begun, newest first; each is opened when it is asked for, and left
+    /// out when it has vanished by then. `known` is the newest rotated file from before `live` was opened: among those
+    /// after it `live` itself is looked for, which, with what came after it, is not before it.
     pub(super) fn before(
         &self,
         live: &File,
@@ -151,7 +151,7 @@ impl LogFolder {
         Ok(newest.filter_map(|name| self.rotated(&name).transpose()))
     }
 
-    /// What follows `current`, oldest first, now that there is another log: rotated files and the log itself.
+    /// The files that follow `current`, oldest first, now that there is another log: rotated files and the log itself.
     /// `known` is the newest rotated file when `current` was begun: it and what is older came before.
     pub(super) fn after(&self, current: &File, known: Option<&str>) -> io::Result<Vec<LogFile>> {
         let live = self.live()?;

@@ -22,7 +22,7 @@ pub struct LogWanted {
     pub path: String,
     /// The container's ID, as the runtime knows it.
     pub container: String,
-    /// What is shown.
+    /// The part to print.
     pub print: PrintOptions,
     /// So many of the last lines.
     pub tail_lines: Option<u64>,
@@ -38,7 +38,7 @@ pub enum LogReadError {
     Open {
         /// The path that the runtime named.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         problem: io::Error,
     },
     /// It was opened, and cannot be read.
@@ -46,7 +46,7 @@ pub enum LogReadError {
     Read {
         /// The path that the runtime named.
         path: String,
-        /// What the kernel said, or the decompressor.
+        /// The error of the kernel, or of the decompressor.
         problem: io::Error,
     },
     /// It is no log.
@@ -54,7 +54,7 @@ pub enum LogReadError {
     Format(#[from] UnknownFormat),
 }
 
-/// What reading gives.
+/// The result of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// More to be shown; never empty, at most some hundred KiB.
@@ -65,12 +65,12 @@ pub enum Part {
     Done,
 }
 
-/// What became of a log that is waited for.
+/// The fate of a log that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It may hold more.
     Written,
-    /// Who wrote to it has closed it: the container may have ended.
+    /// Its writer has closed it: the container may have ended.
     Closed,
 }
 
@@ -92,7 +92,7 @@ pub trait LogReader: Send + Sync {
 pub trait OpenLog: Send {
     /// The next part, in the order of writing.
     async fn read(&mut self) -> Result<Part, LogReadError>;
-    /// Waits until there may be more. What happened since the first call is never missed; before it, nothing is told.
+    /// Waits until there may be more. No change since the first call is missed; before it, nothing is told.
     async fn changed(&mut self) -> Change;
     /// Begins to hear of changes: from now on none is missed.
     fn listen(&mut self);

@@ -30,7 +30,7 @@ enum Source {
     Packed { from: Box<dyn Read + Send>, lines_to_skip: u64 },
 }
 
-/// What one go of reading gave.
+/// The result of one go of reading.
 pub(super) enum Step {
     Shown(Bytes),
     /// Much was read, and nothing of it is to be shown: it is somebody else's turn.

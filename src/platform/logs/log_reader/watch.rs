@@ -1,4 +1,4 @@
-//! Who waits for which log, and the kernel's word that it was written to.
+//! The readers that wait for logs, and the kernel's word that a log was written to.
 //!
 //! Owned by the reader of logs. One inotify instance for all followers, because a node has few; no task and no thread of
 //! its own: of those who wait, one reads the events for all, and when it leaves the next one takes over.

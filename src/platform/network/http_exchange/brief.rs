@@ -26,7 +26,7 @@ const HEADERS_MAX: usize = 32;
 /// How long it is until an answer without haste is looked for, each time. Those that come later are waited for.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20); 2];
 
-/// What the first bytes of an answer tell.
+/// The kind of an answer, by its first bytes.
 pub(super) enum Heard {
     /// They are all of it.
     Whole(Answer),
@@ -107,7 +107,7 @@ pub(super) struct Resumed {
     heard: Vec<u8>,
     taken: usize,
     is_asked: bool,
-    /// Who would read before the request was written: an answer to nothing would be an error.
+    /// The reader that would read before the request was written: an answer to nothing would be an error.
     waiting: Option<Waker>,
 }
 

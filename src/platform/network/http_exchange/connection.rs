@@ -1,4 +1,4 @@
-//! One connection for one request: connect, TLS, handshake. Whoever waits for the answer also drives the connection, so
+//! One connection for one request: connect, TLS, handshake. The waiting for the answer also drives the connection, so
 //! that nothing outlives the request: dropping it closes everything.
 //!
 //! Upstream sets `SO_LINGER` to one second here. On Linux that only makes `close` wait for the other side's
@@ -66,7 +66,7 @@ enum Sender {
     Http2(http2::SendRequest<Payload>),
 }
 
-/// Who talks to whom, for texts.
+/// The two ends, for texts.
 pub(super) struct Ends {
     local: Option<SocketAddr>,
     remote: SocketAddr,
@@ -152,7 +152,7 @@ impl Connection {
         self.driver.beside(future).await
     }
 
-    /// What an error of the body is called.
+    /// The text of an error of the body.
     pub fn body_problem(&self, error: &hyper::Error) -> String {
         match self.ends.problem(error).as_str() {
             "EOF" => "unexpected EOF".to_owned(),
@@ -182,7 +182,7 @@ pub(super) async fn lift(host: &str, port: u16) -> Result<(Line, Ends), String> 
 /// Connects to the first address of `host`, a name or an address without brackets, that takes the connection.
 ///
 /// # Errors
-/// What went wrong with the last one, in upstream's words.
+/// The problem of the last one, in upstream's words.
 pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(Line, SocketAddr), String> {
     reach(host, port, First::Listens).await
 }
@@ -246,7 +246,7 @@ impl Ends {
         }
     }
 
-    /// What an error of the connection is called.
+    /// The text of an error of the connection.
     pub fn io_problem(&self, error: &io::Error) -> String {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             return "EOF".to_owned();

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// What is done on a connection once it is there.
+/// The protocol on a connection once it is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum First {
     /// Something is sent at once.
@@ -63,7 +63,7 @@ impl Line {
         at_once(rustix::net::send(self, bytes, SendFlags::NOSIGNAL)).map(Option::unwrap_or_default)
     }
 
-    /// What has come, if something has, or the end.
+    /// The bytes that have come, if any have, or the end.
     ///
     /// # Errors
     /// The kernel's.
@@ -82,7 +82,7 @@ impl AsFd for Line {
     }
 }
 
-/// What the kernel did without a wait.
+/// The result of the kernel's work without a wait.
 fn at_once<T>(done: rustix::io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Ok(done) => Ok(Some(done)),
@@ -91,7 +91,7 @@ fn at_once<T>(done: rustix::io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Connects. What is sent first acknowledges the handshake, too: one packet less, and the other side wakes once.
+/// Connects. The first bytes acknowledge the handshake, too: one packet less, and the other side wakes once.
 ///
 /// # Errors
 /// The kernel's.

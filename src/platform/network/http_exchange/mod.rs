@@ -34,7 +34,7 @@ pub use unary::{Unary, UnaryError, unary};
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 10;
 
-/// What to ask.
+/// The question.
 pub struct Ask<'a> {
     /// Where the first request goes.
     pub target: Target,
@@ -68,7 +68,7 @@ pub enum Redirects {
     AnyHost,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Status code.
@@ -79,7 +79,7 @@ pub struct Answer {
     pub cut: bool,
 }
 
-/// What went wrong, in upstream's words.
+/// The problem, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// Before the final answer's header was there. The text begins with `Get "<url>": `.
@@ -115,7 +115,7 @@ impl Errand {
     /// Asks, follows redirects, reads the body.
     ///
     /// # Errors
-    /// What went wrong, in upstream's words.
+    /// The problem, in upstream's words.
     pub async fn run(&self, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
         let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
         match self.send(&self.first, tls, deadline.as_mut()).await? {
@@ -182,7 +182,7 @@ impl Errand {
 
 type Begun = (Connection, hyper::Response<hyper::body::Incoming>);
 
-/// What came of a request.
+/// The end of a request.
 enum Sent {
     /// All of the answer.
     Whole(Answer),

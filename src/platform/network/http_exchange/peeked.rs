@@ -15,7 +15,7 @@ const REMEMBERED_BYTES_MAX: usize = 96;
 pub(super) struct Beginning(Arc<Mutex<Vec<u8>>>);
 
 impl Beginning {
-    /// What has come so far, at most 96 bytes.
+    /// The bytes that have come so far, 96 at most.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -23,7 +23,7 @@ const UNKNOWN: u32 = 2;
 /// gRPC's code for a method that there is not.
 const UNIMPLEMENTED: u32 = 12;
 
-/// What to call.
+/// The call.
 pub struct Unary<'a> {
     /// Host name or address, without brackets.
     pub host: &'a str,
@@ -31,7 +31,7 @@ pub struct Unary<'a> {
     pub port: u16,
     /// `/package.Service/Method`.
     pub path: &'static str,
-    /// Who asks.
+    /// The client's name for itself.
     pub user_agent: &'static str,
     /// The request, encoded.
     pub message: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Unary<'a> {
     pub timeout: std::time::Duration,
 }
 
-/// What went wrong.
+/// The problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnaryError {
     /// In time nobody took the connection, or nobody spoke HTTP/2 on it.

@@ -6,7 +6,7 @@ use crate::logic::formats::go_text::quoted;
 use crate::logic::model::backoff::go_duration;
 use crate::platform::network::http_exchange::{Unary, UnaryError, unary};
 
-/// What a probe calls itself.
+/// The probe's name for itself.
 const USER_AGENT: &str = "kube-probe/1.36";
 /// gRPC's codes by number.
 const CODES: [&str; 17] = [

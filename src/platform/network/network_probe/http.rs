@@ -10,11 +10,11 @@ use crate::platform::network::http_exchange::{Answer, Ask, Errand, ExchangeError
 
 /// The most bytes of an answer's body that are read; more is no fault.
 const BODY_BYTES_MAX: usize = 10 * 1024;
-/// What a probe calls itself when its headers do not say.
+/// The probe's name for itself when its headers do not say.
 const USER_AGENT: &str = "kube-probe/1.36";
-/// What a hook calls itself when its headers do not say.
+/// The hook's name for itself when its headers do not say.
 const HOOK_USER_AGENT: &str = "kube-lifecycle/1.36";
-/// What is said of a server that was to speak TLS and does not.
+/// The text about a server that was to speak TLS and does not.
 const PLAIN_AFTER_ALL: &str = "server gave HTTP response to HTTPS client";
 
 /// An HTTP probe whose request is written already; or what there is to say of it each time.
@@ -49,7 +49,7 @@ pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Res
         return Err(problem);
     }
     "http".clone_into(&mut request.scheme);
-    // What was meant for an encrypted connection is not sent over another.
+    // A header that was meant for an encrypted connection is not sent over another.
     request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
     // As upstream, a failure is that of the first try.
     answered(tls, &request).await.map(|()| HookAnswer::OverPlainHttp).map_err(|_| problem)

@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 pub use crate::logic::probes::probe_target::{GrpcProbe, HttpProbe, TcpProbe};
 use crate::platform::network::tls::{self, Offer};
 
-/// What a probe found.
+/// The finding of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
     /// Well.

@@ -18,7 +18,7 @@ fn own_user() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// What the kernel says of a connection's peer.
+/// The kernel's process ID of a connection's peer.
 fn peer_pid(stream: &UnixStream) -> i32 {
     nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials).expect("told").pid()
 }

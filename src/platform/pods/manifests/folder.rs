@@ -101,7 +101,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// What is watched of the path itself.
+/// The watched events of the path itself.
 const OF_PATH: WatchMask = WatchMask::CREATE
     .union(WatchMask::MODIFY)
     .union(WatchMask::CLOSE_WRITE)
@@ -120,11 +120,11 @@ struct Watch {
     parent: Option<WatchDescriptor>,
     name: OsString,
     at: PathBuf,
-    /// What was removed or moved away since the last hint.
+    /// The files that were removed or moved away since the last hint.
     removed: BTreeSet<PathBuf>,
 }
 
-/// What an event means for the one who watches.
+/// The meaning of an event for the watcher.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Meaning {
     Nothing,

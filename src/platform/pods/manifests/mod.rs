@@ -43,7 +43,7 @@ pub struct Folder {
 pub struct ScanError {
     /// The static pod path.
     pub path: PathBuf,
-    /// What went wrong.
+    /// The problem.
     pub problem: String,
 }
 
@@ -88,7 +88,7 @@ pub struct Fetched {
 pub struct FetchError {
     /// The URL.
     pub url: String,
-    /// What went wrong.
+    /// The problem.
     pub problem: String,
 }
 

@@ -325,7 +325,7 @@ impl Folders {
         match found {
             Ok(_) => Ok(false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-            Err(_) => Ok(false), // What cannot be looked at may be there.
+            Err(_) => Ok(false), // A file that cannot be looked at may be there.
         }
     }
 

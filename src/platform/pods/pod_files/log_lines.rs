@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// How much of the file is read at a time, from its end.
 const CHUNK: u64 = 8 * 1024;
-/// What time, stream and tags of an entry may take.
+/// The most bytes of an entry's time, stream and tags.
 const PREFIX_BYTES_MAX: usize = 64;
 /// Runtimes cut entries at 16 KiB of content unless told otherwise; this is room for some.
 const SPARE_BYTES: usize = 64 * 1024;

@@ -12,7 +12,7 @@ fn count(path: &Path) -> Result<Usage, Stopped> {
     walk(disks::open(path).expect("a directory"), &SystemClock::start(), Duration::from_secs(60))
 }
 
-/// What `stat` says of these, each once.
+/// The sums of `stat` over these, each once.
 fn told(paths: &[&Path]) -> (u64, u64) {
     let bytes = paths.iter().map(|path| fs::symlink_metadata(path).expect("there").blocks() * 512).sum();
     (bytes, u64::try_from(paths.len()).expect("few"))
@@ -53,7 +53,7 @@ fn depth_is_no_obstacle() {
     }
     let usage = count(folder.path()).expect("walked");
     assert_eq!(usage.inodes, 6001);
-    // What made it cannot remove it by its path either.
+    // The test that made it cannot remove it by its path either.
     let status = std::process::Command::new("rm").arg("-rf").arg(folder.path()).status().expect("rm");
     assert!(status.success());
 }

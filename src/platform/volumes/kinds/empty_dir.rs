@@ -13,7 +13,7 @@ use crate::platform::volumes::mounts::{is_mounted, mount_huge_pages, mount_tmpfs
 use crate::platform::volumes::ownership;
 use crate::platform::volumes::progress::Progress;
 
-/// Whatever a container runs as may write there.
+/// A container under any user may write there.
 const OPEN_TO_ALL: u32 = 0o777;
 
 /// Has the directory there, mounted if it is to be; gives it open.

@@ -1,6 +1,6 @@
 //! Looks at a path of the host that a pod names (VOL-22, SEC-09). Links are followed: the path is the administrator's
-//! and the runtime's to resolve. What is missing is made by descriptors, for another pod may write in the same directory
-//! and put a link where something was just made. Keeps nothing.
+//! and the runtime's to resolve. Missing directories are made by descriptors, for another pod may write in the same
+//! directory and put a link where something was just made. Keeps nothing.
 
 use std::ffi::OsStr;
 use std::io;

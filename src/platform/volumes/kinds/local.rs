@@ -22,9 +22,9 @@ use crate::platform::volumes::{VolumeError, ownership};
 
 /// Where devices are mounted once for all pods, below `plugins`.
 const SHARED: [&str; 3] = ["kubernetes.io", "local-volume", "mounts"];
-/// What `blkid` says of a device that holds nothing it knows.
+/// The end of `blkid` for a device that holds nothing it knows.
 const UNFORMATTED: End = End::Code(2);
-/// What `fsck` says when it found what it could not repair.
+/// The end of `fsck` when it found faults that it could not repair.
 const NOT_REPAIRED: End = End::Code(4);
 
 /// Has the volume at its place. Mounted already, it is left as it is, unless an earlier set-up was cut off between its steps:
@@ -142,7 +142,7 @@ fn change_mount(path: &Path, options: &[String]) -> Result<(), VolumeError> {
     programs::mount("", &words, "", path).map_err(VolumeError::Refused)
 }
 
-/// What a local volume's path leads to.
+/// The target of a local volume's path.
 struct Source {
     opened: OwnedFd,
     is_device: bool,
@@ -235,7 +235,7 @@ fn format_and_mount(order: &LocalOrder, target: &Path) -> Result<(), NotMounted>
     programs::mount(wanted, &options, device, target).map_err(|why| NotMounted { why, has_other })
 }
 
-/// What is on a device: `None` for nothing. A partition table is something, and no name of a file system.
+/// The content of a device: `None` for nothing. A partition table is something, and no name of a file system.
 fn held_by(device: &str) -> Result<Option<String>, String> {
     let found = run("blkid", &["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device], None);
     if found.end == UNFORMATTED {

@@ -1,5 +1,5 @@
 //! A program that gives credentials (`client.authentication.k8s.io`): runs it, reads what it prints. Owned by the
-//! credentials; keeps how to run it. What it prints is secret and appears in no text.
+//! credentials; keeps how to run it. Its output is secret and appears in no text.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -30,11 +30,11 @@ const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone)]
 pub struct ExecPlugin {
     exec: ExecConfig,
-    /// What it is told, as JSON.
+    /// Its input, as JSON.
     info: Value,
 }
 
-/// What a program gave.
+/// The output of a program.
 #[derive(Clone, Default)]
 pub(in crate::platform::cluster::kube_api) struct ExecCredential {
     pub token: Option<String>,
@@ -105,7 +105,7 @@ impl ExecPlugin {
         let variables = self.exec.env.iter().flatten();
         command.envs(variables.filter_map(|variable| Some((variable.get("name")?, variable.get("value")?))));
         command.env("KUBERNETES_EXEC_INFO", self.info.to_string());
-        // What it complains of goes where the agent's own log goes.
+        // Its complaints go where the agent's own log goes.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = Program::start(&mut command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => format!("exec: executable {name} not found{}", self.hint()),
@@ -169,7 +169,7 @@ impl ExecPlugin {
     }
 }
 
-/// What a program is told of the cluster, if it wants to know.
+/// The facts of the cluster for a program, if it wants to know.
 fn cluster_info(cluster: &Cluster) -> ExecAuthCluster {
     let authority = match &cluster.certificate_authority_data {
         Some(base64) => data(base64),

@@ -1,7 +1,7 @@
 //! The kubeconfig: where the API server is, whom to take for it, and who we are. Read once at the start; keeps secrets, so
 //! it is in no text.
 //!
-//! Faults are worded as upstream's `clientcmd` words them. What the agent has no use for (other contexts, other
+//! Faults are worded as upstream's `clientcmd` words them. Fields without use for the agent (other contexts, other
 //! extensions than those of programs) is read over. Paths are relative to the file they stand in.
 
 pub(super) mod exec_plugin;
@@ -24,7 +24,7 @@ use exec_plugin::ExecPlugin;
 pub use file::write_client_kubeconfig;
 use file::{complete, data, is_sound, secret, text};
 
-/// What is wrong with a kubeconfig, in upstream's words.
+/// A fault in a kubeconfig, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KubeconfigError(pub String);
@@ -38,7 +38,7 @@ pub struct Kubeconfig {
     pub proxy: Option<Proxy>,
     /// The name that its certificate is held against, if it is not the address'.
     pub tls_server_name: Option<String>,
-    /// Whom to take for it.
+    /// The authority that is trusted for it.
     pub authority: Authority,
     /// Which certificate to show.
     pub certificate: ClientCertificate,
@@ -50,14 +50,14 @@ pub struct Kubeconfig {
     pub exec: Option<ExecPlugin>,
 }
 
-/// Whom to take for the server.
+/// The authority that is trusted for the server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Authority {
-    /// Whoever the system's roots vouch for.
+    /// A server that the system's roots vouch for.
     System,
-    /// Whoever these roots vouch for, in PEM.
+    /// A server that these roots vouch for, in PEM.
     Data(Vec<u8>),
-    /// Whoever the roots in this file vouch for; read for each connection.
+    /// A server that the roots in this file vouch for; read for each connection.
     File(PathBuf),
     /// Anyone.
     Anyone,
@@ -87,7 +87,7 @@ pub enum ClientCertificate {
 /// The PEM of a certificate chain, and that of its key.
 pub type PairPem = (Vec<u8>, Vec<u8>);
 
-/// What the `Authorization` header is made of.
+/// The source of the `Authorization` header.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Bearer {
     /// Nothing.
@@ -115,7 +115,7 @@ impl Kubeconfig {
             |what: &dyn std::fmt::Display| wrong(format!("error loading config file \"{}\": {what}", path.display()));
         let text = String::from_utf8(text).map_err(|_| fault(&"it is not UTF-8"))?;
         let json = to_json(&text, Duplicates::LastWins).map_err(|error| fault(&error))?;
-        // What does not fit may be a secret, so it is not shown.
+        // A value that does not fit may be a secret, so it is not shown.
         let document: Result<Option<Document>, _> = serde_json::from_value(json);
         let document = document.ok().map(Option::unwrap_or_default).filter(is_sound);
         let document = document.ok_or_else(|| fault(&"a field has a value of another kind than it should"))?;

@@ -34,7 +34,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes that the header of an answer may take.
 const HEADER_BYTES_MAX: u32 = 256 * 1024;
 
-/// What calls are sent on.
+/// The sender of a connection's calls.
 pub(super) enum Sender {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
@@ -146,7 +146,7 @@ async fn http2(stream: impl Stream, settings: &Settings) -> Result<(Sender, Arc<
     Ok((Sender::Http2(sender), tasks))
 }
 
-/// What bytes go over.
+/// The stream below a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
@@ -169,7 +169,7 @@ pub(super) async fn dial(host: &str, port: u16) -> Result<TcpStream, TransportEr
 /// Connects to whichever address is there first; they are begun in their order, each with a lead on the next. Where none
 /// is there, how the first that said so failed. There is one address at least.
 ///
-/// Who waits for a connection may wait less long than an address that swallows packets is silent (a heartbeat does), and
+/// A caller may wait less long for a connection than an address that swallows packets is silent (a heartbeat does), and
 /// would begin with that one each time.
 async fn race<S, F: Future<Output = io::Result<S>>>(
     addresses: Vec<SocketAddr>,
@@ -205,7 +205,7 @@ mod cases {
 
     use super::{DIAL_TIMEOUT, race};
 
-    /// What becomes of an attempt.
+    /// The end of an attempt.
     #[derive(Clone, Copy)]
     enum Is {
         There,

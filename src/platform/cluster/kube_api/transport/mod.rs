@@ -44,12 +44,12 @@ pub use rate::{Rate, RateLimit};
 /// How often a call is made on another connection because the one chosen was closing.
 const TRIES_MAX: usize = 3;
 
-/// What can go wrong on the way, in upstream's words.
+/// A failure on the way, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TransportError(pub String);
 
-/// Who we are to the server, and whom we take for it. Asked anew for each connection and each call, for all of it may
+/// The client's identity, and the servers that it trusts. Asked anew for each connection and each call, for all of it may
 /// change while the agent runs.
 #[async_trait::async_trait]
 pub trait Identity: Send + Sync {
@@ -65,7 +65,7 @@ pub trait Identity: Send + Sync {
     }
     /// Before each call: what may have been exchanged since is looked at, if that is due.
     async fn look(&self) {}
-    /// What the next call shows, apart from the certificate: `Bearer …`, marked as a secret.
+    /// The header of the next call, apart from the certificate: `Bearer …`, marked as a secret.
     async fn authorization(&self) -> Result<Option<HeaderValue>, String>;
     /// As whom it is called, where that is somebody else (`as` of a kubeconfig).
     fn impersonation(&self) -> Option<&HeaderMap> {
@@ -85,7 +85,7 @@ pub struct Settings {
     pub proxy: Option<Proxy>,
     /// HTTP/2, or HTTP/1.1 alone (`DISABLE_HTTP2`).
     pub offer: Offer,
-    /// What we call ourselves.
+    /// The client's name for itself.
     pub user_agent: String,
     /// A connection on which nothing was heard for so long is asked whether it lives
     /// (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`).
@@ -112,7 +112,7 @@ impl Settings {
     }
 }
 
-/// What the agent calls itself towards the API server, as upstream's kubelet does:
+/// The agent's name for itself towards the API server, as upstream's kubelet does:
 /// `kubelet/v1.36.0 (linux/amd64) kubernetes/podwright`.
 pub fn user_agent(version: &str) -> String {
     let machine = match std::env::consts::ARCH {
@@ -180,7 +180,7 @@ impl Transport {
         self.shared.reset();
     }
 
-    /// What upstream does when heartbeats fail again and again: closes connections without calls, and the heartbeats' own;
+    /// Upstream's remedy when heartbeats fail again and again: closes connections without calls, and the heartbeats' own;
     /// all of them where HTTP/2, which notices dead ones by itself, is off (CFG-51).
     pub fn heartbeat_failed(&self) {
         self.shared.heartbeat.reset();

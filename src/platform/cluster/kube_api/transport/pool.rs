@@ -86,7 +86,7 @@ impl Group {
             }
             {
                 let open = self.lock();
-                // Who waited for an attempt shares its failure; many callers do not try one after the other.
+                // A caller that waited for an attempt shares its failure; many callers do not try one after the other.
                 if let (true, Some(failure)) = (open.attempts != seen, &open.failure) {
                     return Err(failure.clone());
                 }

@@ -24,7 +24,7 @@ use crate::logic::network::http_proxy::{ProxyEnvironment, answer};
 /// The most bytes of a proxy's answer.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// A proxy. What proves there who we are is in no text.
+/// A proxy. Its credentials are in no text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     kind: Kind,
@@ -33,7 +33,7 @@ pub struct Proxy {
     url: String,
 }
 
-/// What a proxy speaks, with what it is shown.
+/// The protocol of a proxy, with its credentials.
 #[derive(Clone, PartialEq, Eq)]
 enum Kind {
     /// HTTP, within TLS or without.

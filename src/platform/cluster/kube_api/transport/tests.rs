@@ -38,7 +38,7 @@ struct Someone {
     name: Option<String>,
 }
 
-/// Who asks the same server by another name.
+/// The same server by another name.
 pub(super) fn someone(offer: Offer) -> Arc<dyn Identity> {
     Arc::new(Someone { offer, refused: AtomicUsize::new(0), name: Some("localhost".to_owned()) })
 }

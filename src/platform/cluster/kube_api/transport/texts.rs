@@ -1,4 +1,4 @@
-//! What went wrong on a connection, in the words that upstream's client and its users know. Pure.
+//! Errors of a connection, in the words that upstream's client and its users know. Pure.
 
 use std::io;
 
@@ -41,7 +41,7 @@ pub(super) fn call(error: &hyper::Error) -> String {
     if error.is_parse() {
         return format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response ({error})");
     }
-    // What was under way when connections were closed, for another certificate.
+    // A call that was under way when connections were closed, for another certificate.
     if error.to_string().starts_with("dispatch task is gone") {
         return "use of closed network connection".to_owned();
     }

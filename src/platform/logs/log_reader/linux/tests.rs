@@ -78,7 +78,7 @@ fn words(seconds: std::ops::Range<u32>) -> String {
     seconds.map(|second| format!("{second}\n")).collect()
 }
 
-/// What is there up to the end.
+/// The rest up to the end.
 async fn rest(log: &mut dyn OpenLog) -> Result<String, LogReadError> {
     let mut text = vec![];
     while let Part::Shown(bytes) = log.read().await? {
@@ -360,7 +360,7 @@ async fn a_very_long_line_is_read_in_parts() {
     assert!(last.ends_with(b"x\n7\n"));
 }
 
-/// What this process had of memory at most since it was asked to forget, in KiB.
+/// The most memory of this process since it was asked to forget, in KiB.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::platform::network::http_exchange::test_server::serve_raw;
 
-/// What the server does with a call.
+/// The server's answer to a call.
 #[derive(Clone, Copy)]
 enum Play {
     Answer(&'static [u8]),

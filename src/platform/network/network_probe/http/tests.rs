@@ -135,7 +135,7 @@ async fn nobody_there_is_a_failure_in_upstreams_words() {
     let expected = format!("Get \"http://{address}/healthz\": dial tcp {address}: connect: connection refused");
     assert_eq!(failure(run(probe_of(address)).await), expected);
     let host = "no-such-host.invalid".to_owned();
-    // Who is asked for names may take its time to say that there is none.
+    // The name server may take its time to say that there is no name.
     let timeout = Duration::from_secs(120);
     let text = failure(run(HttpProbe { host, timeout, ..probe_of(address) }).await);
     assert!(text.ends_with(": dial tcp: lookup no-such-host.invalid: no such host"), "{text}");

@@ -77,7 +77,7 @@ async fn the_path_may_be_a_file_or_missing_and_nothing_else() {
     assert_eq!(error.to_string(), "read static pod path /dev/null: is neither a directory nor a regular file");
 }
 
-/// What is done, the hint that is expected (whole or not, and which file went), and the doing.
+/// The change, the hint that is expected (whole or not, and which file went), and the doing.
 type Change<'a> = (&'a str, (bool, Option<&'a str>), &'a dyn Fn());
 
 #[tokio::test]

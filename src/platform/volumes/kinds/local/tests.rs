@@ -276,7 +276,7 @@ fn a_device_is_mapped_held_and_let_go() {
     assert_eq!(fs::metadata(&shared).expect("there").rdev(), fs::metadata(&disk.device).expect("there").rdev());
     assert_eq!(map(&second, true), Err(VolumeError::InUse));
     map(&second, false).expect("shared");
-    // What the disk tells after a restart is all that is needed.
+    // The disk's own record is all that is needed after a restart.
     let found = tear_down::volumes_of(&root.layout(), &first.uid).expect("listed");
     assert_eq!(found, std::slice::from_ref(&first));
     for place in [&first, &second] {
