@@ -15,7 +15,7 @@ use crate::logic::model::time::Moment;
 /// An event and how often it was seen.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct CountedEvent {
-    /// What.
+    /// The Event.
     #[serde(flatten)]
     pub event: PodEvent,
     /// How often.
@@ -47,7 +47,7 @@ describe!(EventRecorderMsg, message => match message {
     EventRecorderMsg::SendEnded(_) | EventRecorderMsg::RetryDue => None,
 });
 
-/// Who an Event is about.
+/// The object of an Event.
 #[derive(Clone, Debug)]
 pub struct EventSubject {
     /// The pod; of the node, its name.

@@ -1,4 +1,4 @@
-//! What actors say to each other: one file per receiver, its enum and the plain data it carries. A folder is a domain;
+//! Messages between actors: one file per receiver, its enum and the plain data it carries. A folder is a domain;
 //! a domain with one receiver is a file.
 //!
 //! Orders are verbs, facts are past, questions carry a reply port last. Each message names its sender.
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 
-/// What the trace wants to know of a message.
+/// A message as the trace describes it.
 pub trait Describe {
     /// The variant's name.
     fn name(&self) -> &'static str;
@@ -34,7 +34,7 @@ pub trait Describe {
     }
 }
 
-/// Whoever takes messages of one kind: an actor's address, of which messages know no more.
+/// A receiver of messages of one kind: an actor's address, of which messages know no more.
 pub trait Recipient<M>: fmt::Debug + Send + Sync {
     /// Sends what the turn of this number leads to; never waits. The recipient's address counts a refusal.
     fn tell_from(&self, turn: Option<Stamp>, message: M);

@@ -24,7 +24,7 @@ impl<T> fmt::Debug for Watch<T> {
     }
 }
 
-/// What the watch of services heard. Of each service only what variables are made of is kept.
+/// News from the watch of services. Of each service only the parts of which variables are made are kept.
 #[derive(Debug)]
 pub enum ServicesHeard {
     /// These are all.
@@ -55,7 +55,7 @@ pub enum ObjectCacheMsg {
         namespace: String,
         /// Its name.
         name: String,
-        /// Who asks.
+        /// The asker.
         reply: RpcReplyPort<Answer>,
     },
     /// From a `PodWorker`'s operation: the variables of the services that a pod may see.
@@ -66,7 +66,7 @@ pub enum ObjectCacheMsg {
         links: bool,
         /// Whether to wait until services were read, for as long as one waits for an object.
         patient: bool,
-        /// Who asks.
+        /// The asker.
         reply: RpcReplyPort<ServiceVariables>,
     },
     /// From itself: the watch of an object heard something.

@@ -18,7 +18,7 @@ use crate::platform::network::network_probe::ProbeOutcome;
 /// One prober: a container's probe of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeKey {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// The container's name.
     pub container: Arc<str>,
@@ -32,7 +32,7 @@ impl ProbeKey {
         Self { uid: uid.clone(), container: Arc::default(), kind: ProbeKind::Startup }
     }
 
-    /// What an operation of it is about.
+    /// The subject of its operation.
     pub fn about(&self) -> String {
         format!("{} of {}", self.kind, self.container)
     }
@@ -45,7 +45,7 @@ pub struct ProbeId(pub u64);
 /// A probe that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// Which.
     pub id: ProbeId,
@@ -78,16 +78,16 @@ pub struct ProbeCounts {
 /// How a round ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// What came of it.
+    /// Its outcome.
     pub outcome: ProbeOutcome,
     /// Whether it was a command that did not end in time.
     pub timed_out: bool,
 }
 
-/// What one prober costs, for people (PAIN-29).
+/// The cost of one prober, for people (PAIN-29).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeCost {
-    /// Whose, and which.
+    /// The pod, the container and the kind.
     pub key: ProbeKey,
     /// `exec`, `httpGet`, `tcpSocket` or `grpc`.
     pub action: &'static str,
@@ -131,11 +131,11 @@ impl ProbeCounts {
 pub enum ProberMsg {
     /// From a `PodWorker`: a pod with probes, and its newest status.
     PodChanged {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
-        /// What is wanted.
+        /// The pod as it is wanted.
         pod: Arc<Pod>,
-        /// What is.
+        /// The pod's status.
         status: Arc<PodStatus>,
         /// Whether its end has begun.
         ending: bool,

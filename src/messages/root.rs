@@ -13,7 +13,7 @@ pub enum Child {
     EventRecorder,
     /// The newest status of every pod.
     StatusManager,
-    /// What pods refer to in the API server: ConfigMaps, Secrets, services.
+    /// The objects that pods refer to in the API server: ConfigMaps, Secrets, services.
     ObjectCache,
     /// The Node object: registers it, keeps its status.
     NodeStatus,
@@ -49,7 +49,7 @@ pub enum Child {
     ApiSource,
     /// Stand-ins of static pods in the API server.
     MirrorManager,
-    /// What pods were given, on the disk.
+    /// The allocations of pods, on the disk.
     AllocationManager,
     /// The pods of the API server, on the disk.
     OfflinePods,

@@ -21,24 +21,24 @@ pub struct VolumeThere {
     pub key: WalkKey,
     /// Where, and how it is measured.
     pub place: WalkPlace,
-    /// What it is, with figures that are still to be measured.
+    /// The volume, with figures that are still to be measured.
     pub volume: VolumeFigures,
 }
 
-/// What a look gave.
+/// The result of a look.
 #[derive(Debug)]
 pub struct Looked {
-    /// What was seen.
+    /// The sample.
     pub sample: RawSample,
-    /// What the runtime said of its disks, if it was asked and answered.
+    /// The runtime's answer about its disks, if it was asked and answered.
     pub disks: Option<ImageFsInfo>,
-    /// What sandboxes are made of, if that was asked.
+    /// The image of sandboxes, if that was asked.
     pub sandbox_image: Option<String>,
     /// The volumes that are there, if that was asked and somebody answered.
     pub volumes: Option<Vec<VolumeThere>>,
 }
 
-/// What statistics cost so far.
+/// The cost of statistics so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// How often.
@@ -49,7 +49,7 @@ pub struct Cost {
     pub cpu: Duration,
 }
 
-/// What `/metrics` shows of statistics.
+/// Figures of statistics in `/metrics`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatsReport {
     /// Volumes that come from claims.
@@ -75,7 +75,7 @@ pub enum StatsCollectorMsg {
         wanted: Wanted,
         /// How old it may be; zero for one that was begun after this was asked.
         age_max: Duration,
-        /// Who waits.
+        /// The asker.
         reply: SnapshotReply,
     },
     /// From the server: what `/metrics` shows. Claims' volumes are measured, if it is time, for the next one who asks.

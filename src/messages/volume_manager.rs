@@ -23,9 +23,9 @@ pub struct NewSecrets {
     pub tokens: Vec<(TokenKey, Arc<str>, TokenLife)>,
     /// How far certificates are; `None` of one that is to be asked for anew.
     pub certificates: Vec<(CertificateKey, Option<CertificateState>)>,
-    /// What is to be told of them.
+    /// The news of them.
     pub events: Vec<CertificateEvent>,
-    /// What is to be told of the volume itself.
+    /// The news of the volume itself.
     pub of_volume: Option<VolumeEvent>,
 }
 
@@ -36,7 +36,7 @@ pub struct VolumeEvent {
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// What happened.
+    /// The news.
     pub message: String,
 }
 
@@ -46,25 +46,25 @@ impl fmt::Debug for NewSecrets {
     }
 }
 
-/// What a task gave.
+/// The result of a task.
 #[derive(Debug, Default)]
 pub struct TaskGain {
     /// A volume is there.
     pub mounted: Option<MountedVolume>,
     /// Volumes that were found on the disk.
     pub found: Vec<VolumePlace>,
-    /// What is told of a volume that is there now: Events `SuccessfulMountVolume`.
+    /// The news of a volume that is there now: Events `SuccessfulMountVolume`.
     pub news: Vec<String>,
-    /// What its author is to be warned of: an Event `AlreadyMountedVolume`.
+    /// The warning to its author: an Event `AlreadyMountedVolume`.
     pub warning: Option<String>,
 }
 
 /// How many volumes there are, by the names of their plugins.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeCensus {
-    /// What pods want.
+    /// The volumes that pods want.
     pub desired: BTreeMap<String, usize>,
-    /// What is there.
+    /// The volumes that are there.
     pub actual: BTreeMap<String, usize>,
 }
 
@@ -74,7 +74,7 @@ pub type PodVolumes = (PodUid, Arc<Pod>, Arc<MountedVolumes>);
 /// How a task ended.
 #[derive(Debug)]
 pub struct TaskEnd {
-    /// What it gave, or why it failed.
+    /// Its result, or why it failed.
     pub outcome: Result<TaskGain, TaskFailure>,
     /// The secrets that it asked for on its way, which count in either case.
     pub secrets: NewSecrets,
@@ -97,18 +97,18 @@ impl TaskEnd {
 pub enum TaskNews {
     /// A task that takes long is at work.
     TaskMoves {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
         /// Which.
         task: Task,
         /// At what.
         doing: String,
-        /// What an Event `VolumePermissionChangeInProgress` is to say of it, if one is due.
+        /// The message of an Event `VolumePermissionChangeInProgress`, if one is due.
         event: Option<String>,
     },
     /// A task ended.
     TaskEnded {
-        /// Whose.
+        /// The pod's UID.
         uid: PodUid,
         /// Which.
         task: Task,

@@ -1,4 +1,4 @@
-//! What answers come from: the actors that are asked, the adapters that are read, and the settings that endpoints obey.
+//! The sources of answers: the actors that are asked, the adapters that are read, and the settings that endpoints obey.
 //!
 //! One for all listeners, made when the agent is wired. It is wide, because the endpoints show the whole node: actors and
 //! trace are what `/debug/actors`, `/pods`, `/explain` and `/stats` ask; runtime, logs and streams serve exec and logs;
@@ -27,13 +27,13 @@ use crate::telemetry::{Metrics, Sources};
 pub struct Backend {
     /// Actors that are asked.
     pub(super) directory: Directory,
-    /// What actors did.
+    /// The record of what actors did.
     pub(super) trace: Arc<Trace>,
     /// The node, as statistics name it.
     pub(super) facts: Facts,
     /// `syncFrequency`: a sync loop that is silent for longer is not healthy.
     pub(super) sync_period: Duration,
-    /// What of logs is answered.
+    /// The logs that are answered.
     pub(super) served_logs: ServedLogs,
     /// Exec, attach, port forward, checkpoints.
     pub(super) stream_settings: StreamSettings,
@@ -47,9 +47,9 @@ pub struct Backend {
     pub(super) chance: Arc<dyn Chance>,
     /// Counts requests, and is shown.
     pub(super) metrics: Arc<Metrics>,
-    /// What a scrape reads besides.
+    /// The other sources of a scrape.
     pub(crate) sources: Sources,
-    /// What was decided at the start.
+    /// The pages of decisions at the start.
     pub(super) pages: Arc<Pages>,
     /// The streams that are open, on all listeners.
     pub(super) streams: Arc<Streams>,
@@ -96,7 +96,7 @@ fn sources(agent: &Agent) -> Sources {
     }
 }
 
-/// What was decided at the start, and is shown since.
+/// Decisions at the start, as they are shown since.
 #[derive(Debug, Default)]
 pub struct Pages {
     /// The body of `/configz`: the effective configuration as JSON.

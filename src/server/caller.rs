@@ -1,4 +1,4 @@
-//! Who asks. Each listener with rights puts it into the request, for whatever writes down what was done by whom.
+//! The caller of a request. Each listener with rights puts it into the request, for the records of what was done by whom.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What went wrong in kubelets before, at the ports without authentication: each test is named after what it is about.
+//! Faults of earlier kubelets, at the ports without authentication: each test is named after its subject.
 
 use std::sync::Arc;
 

@@ -63,7 +63,8 @@ pub(super) fn secure(shared: Shared) -> Router {
     health.merge(inside.with_state(shared)).fallback(reply::page_not_found)
 }
 
-/// What people and programs with rights may ask, over the network and on the node: never on a port without authentication.
+/// The routes for people and programs with rights, over the network and on the node: never on a port without
+/// authentication.
 fn inside_routes() -> Router<Shared> {
     Router::new()
         .route("/configz", only_get(get(configz)))

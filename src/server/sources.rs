@@ -1,4 +1,4 @@
-//! What all routes answer from, and how a route is bound to its method.
+//! The shared sources of all routes, and how a route is bound to its method.
 
 use std::sync::Arc;
 

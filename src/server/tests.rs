@@ -279,7 +279,7 @@ impl Node {
     }
 }
 
-/// What listeners are made from.
+/// The parts from which listeners are made.
 struct Node0 {
     socket: PathBuf,
     backend: Arc<Backend>,

@@ -1,4 +1,4 @@
-//! What the local socket says about pods: written by the agent, read by the command line, which may be of another build.
+//! The local socket's words about pods: written by the agent, read by the command line, which may be of another build.
 //!
 //! Every field has a default, so that either side may know more than the other.
 
@@ -63,7 +63,7 @@ pub struct Explanation {
     pub conditions: Vec<ConditionShown>,
     /// Init containers first.
     pub containers: Vec<ContainerShown>,
-    /// What its probes cost; by container and kind.
+    /// The cost of its probes; by container and kind.
     pub probes: Vec<ProbeShown>,
     /// Restarts that wait for their back-off's end.
     pub back_offs: Vec<BackOffShown>,
@@ -121,7 +121,7 @@ pub struct ContainerShown {
     pub last: String,
 }
 
-/// What a probe costs (PAIN-29).
+/// The cost of a probe (PAIN-29).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeShown {
@@ -153,7 +153,7 @@ pub struct ProbeShown {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackOffShown {
-    /// Whose.
+    /// The container's name.
     pub container: String,
     /// RFC 3339.
     pub until: String,
@@ -175,7 +175,7 @@ pub struct WorkerShown {
     pub restarts: u64,
     /// Why it last failed.
     pub last_failure: Option<String>,
-    /// What it has under way, oldest first.
+    /// The operations under way, oldest first.
     pub operations: Vec<OperationOpen>,
 }
 

@@ -1,6 +1,6 @@
 //! The agent's metrics: upstream's names and labels (`reference` of dashboards and alerts), and `podwright_actor_*`.
 //!
-//! Made once by `main`. What is counted as it happens is kept here; everything else is read when someone scrapes.
+//! Made once by `main`. Counts of events are kept here; everything else is read when someone scrapes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct Metrics {
     authn: AuthMetrics,
     authz: AuthMetrics,
     gates: FeatureGates,
-    /// Whose tasks are counted.
+    /// The runtimes whose tasks are counted.
     threads: Vec<Handle>,
 }
 
@@ -96,12 +96,12 @@ impl Metrics {
         Self { threads: threads.into(), ..self }
     }
 
-    /// What counts calls to the runtime.
+    /// The counters of calls to the runtime.
     pub fn runtime(&self) -> Arc<RuntimeMetrics> {
         Arc::clone(&self.runtime)
     }
 
-    /// What counts requests to the kubelet's ports, and streams.
+    /// The counters of requests to the kubelet's ports, and of streams.
     pub fn http(&self) -> &Arc<HttpMetrics> {
         &self.http
     }
@@ -116,7 +116,7 @@ impl Metrics {
         self.node.loses_support(version);
     }
 
-    /// What `/metrics` tells.
+    /// The metrics of `/metrics`.
     pub async fn all(&self, sources: &Sources) -> Exposition {
         let mut families = self.registry.gather();
         if let Ok(pods) = sources.directory.pleg.ask(SCRAPE, ASK_LIMIT, PlegMsg::Pods).await {
@@ -136,7 +136,7 @@ impl Metrics {
         Exposition::new(families)
     }
 
-    /// What `/metrics/probes` tells.
+    /// The metrics of `/metrics/probes`.
     pub async fn probes(&self, sources: &Sources) -> Exposition {
         let mut families = vec![];
         probe_metrics::families(sources, &mut families).await;
@@ -144,7 +144,7 @@ impl Metrics {
         Exposition::new(families)
     }
 
-    /// What `/metrics/slis` tells.
+    /// The metrics of `/metrics/slis`.
     pub fn slis(&self) -> Exposition {
         let mut families = self.slis.families();
         process::start_time(&mut families);

@@ -1,4 +1,4 @@
-//! What a scrape of the metrics reads, besides what is counted as it happens: actors that are asked, and facts of the node.
+//! The sources of a scrape, besides counts of events: actors that are asked, and facts of the node.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Sources {
     pub has_api_server: bool,
     /// Actors that are asked for what they counted, or for what there is.
     pub directory: Directory,
-    /// What actors did.
+    /// The record of what actors did.
     pub trace: Arc<Trace>,
     /// The agent's own certificates.
     pub certificates: Arc<Certificates>,

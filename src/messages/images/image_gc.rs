@@ -7,23 +7,23 @@ use ractor::RpcReplyPort;
 use crate::logic::images::image_garbage::{DiskUse, ListedImage};
 use crate::messages::{Panicked, describe};
 
-/// What the runtime holds.
+/// The runtime's images and their users.
 #[derive(Debug)]
 pub struct ImageLook {
     /// All images.
     pub images: Vec<ListedImage>,
-    /// What containers, running or not, refer to: IDs and names of images.
+    /// References of containers, running or not: IDs and names of images.
     pub used: BTreeSet<String>,
     /// The file system of images; or why its use is not known.
     pub disk: Result<DiskUse, String>,
 }
 
-/// What removing images gave.
+/// The result of removing images.
 #[derive(Debug, Default)]
 pub struct ImagesRemoved {
     /// Those that are gone, with their bytes.
     pub removed: Vec<ListedImage>,
-    /// What containers have mounted, by ID or name: it stays.
+    /// Images that containers have mounted, by ID or name: they stay.
     pub mounted: BTreeSet<String>,
     /// Why others are not.
     pub problems: Vec<String>,

@@ -20,7 +20,7 @@ use crate::messages::{Panicked, describe};
 /// A container's need of an image.
 #[derive(Clone, Debug)]
 pub struct ImageRequest {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// The pod's name and namespace.
     pub full_name: FullName,
@@ -39,10 +39,10 @@ pub struct ImageRequest {
     pub service_account: String,
 }
 
-/// What credentials are looked for together: the repository, and the pod where a program is given a token of its own.
+/// The key of a look for credentials: the repository, and the pod where a program is given a token of its own.
 pub type GatherKey = (String, Option<PodUid>);
 
-/// What a program said, or had said before.
+/// The answer of a program, new or earlier.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The answer.
@@ -58,8 +58,8 @@ pub struct Given {
 pub struct Gathered {
     /// Of the node's files.
     pub node: Keyring,
-    /// What programs answered, by their place in the configuration, or why there is no answer; `None` of one that is not
-    /// for this pod.
+    /// The answers of programs, by their place in the configuration, or why there is no answer; `None` of a program
+    /// that is not for this pod.
     pub answers: Vec<(usize, Result<Option<Given>, String>)>,
     /// Tokens that were used.
     pub tokens: Vec<(TokenKey, KnownToken)>,
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Gathered {
     }
 }
 
-/// What an attempt to have an image gave: the runtime's finding and, after a pull, its answer.
+/// The result of an attempt to have an image: the runtime's finding and, after a pull, its answer.
 #[derive(Debug)]
 pub enum ImageStep {
     /// `ImageStatus` answered, with what is recorded of an image that is there.
@@ -83,15 +83,15 @@ pub enum ImageStep {
 /// An image that is there.
 #[derive(Debug)]
 pub struct FoundImage {
-    /// What the runtime says of it.
+    /// The runtime's facts of it.
     pub image: Image,
-    /// What is recorded of it.
+    /// The records of it.
     pub evidence: Evidence,
-    /// What programs said that were asked for the pod's service account.
+    /// The answers of programs that were asked for the pod's service account.
     pub asked: Gathered,
 }
 
-/// What a pull brought.
+/// The result of a pull.
 #[derive(Debug)]
 pub struct PulledImage {
     /// `PullImage`'s answer.
@@ -103,7 +103,7 @@ pub struct PulledImage {
 /// How far an image is on its way to a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullProgress {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// The container's name; `None` for a volume's.
     pub container: Option<String>,
@@ -124,7 +124,7 @@ pub enum ImageManagerMsg {
     StepEnded {
         /// Which request.
         number: u64,
-        /// What it gave.
+        /// Its result.
         step: Result<ImageStep, Panicked>,
     },
     /// From itself: credentials for this repository were looked for.

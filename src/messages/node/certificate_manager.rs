@@ -4,7 +4,7 @@ use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::node::certificate_rotation::{Held, Missed};
 use crate::messages::{Ended, Panicked, describe};
 
-/// What came of reading files again that somebody may have touched.
+/// The result of reading files again that somebody may have touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reread {
     /// They hold something else, which counts now.

@@ -3,7 +3,7 @@
 use crate::logic::network::network_rules::Family;
 use crate::messages::{Panicked, describe};
 
-/// What became of a family's rules.
+/// The fate of a family's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// This machine has no such tables.

@@ -14,7 +14,7 @@ use crate::logic::node::node_status::{HostFacts, RuntimeAnswers};
 use crate::messages::{Ended, Panicked, describe};
 use crate::platform::cluster::kube_api::ApiError;
 
-/// What was found out for one status.
+/// The facts for one status.
 #[derive(Clone, Debug)]
 pub struct Gathered {
     /// From the host.
@@ -36,14 +36,14 @@ pub enum NodeWait {
     WatchDue,
 }
 
-/// What the host or the runtime said.
+/// News of the host or the runtime.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum NodeFinding {
     /// The host's addresses.
     HostRead(Result<AddressFacts, Panicked>),
-    /// What the node's resolver configuration says as the agent starts.
+    /// The resolver configuration of the node as the agent starts.
     ResolvConfRead(Ended<String>),
-    /// What host and runtime said for one status.
+    /// The facts of host and runtime for one status.
     Gathered(Result<Box<Gathered>, Panicked>),
 }
 
@@ -61,7 +61,7 @@ pub enum NodeAnswered {
     Patched(NodeAnswer),
 }
 
-/// What came of following the Node.
+/// News of the Node.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum NodeWatch {
     /// The API server's newest Node.

@@ -43,7 +43,7 @@ pub enum PodManagerMsg {
         source: SourceKind,
         /// Of which pod.
         uid: PodUid,
-        /// What it is to be.
+        /// The pod as it is to be.
         pod: Option<Arc<Pod>>,
     },
     /// From `OfflinePods`: the API server cannot be heard since the agent started; it wanted these pods last.
@@ -64,7 +64,7 @@ pub enum PodManagerMsg {
     /// From `NodeStatus`: the host's addresses, as the newest Node has them, or the host itself while there is none.
     HostChanged(HostIps),
     /// From a `PodWorker`: nobody wants the pod, its containers have ended, its volumes are unmounted and its cgroup is gone.
-    /// Whatever is left of it, it may go from the API and another one take its name.
+    /// With remains or without, it may go from the API and another one take its name.
     PodOver(PodUid),
     /// From a `PodWorker`: nothing is left of such a pod.
     WorkerFinished(PodUid),
@@ -72,7 +72,7 @@ pub enum PodManagerMsg {
     Demanded {
         /// Of which pod.
         pod: FullName,
-        /// What.
+        /// The demand.
         demand: Demand,
         /// The containers that it is about, or why it cannot be met; `None` when there is no such pod.
         reply: RpcReplyPort<Option<Result<Vec<String>, String>>>,
@@ -116,7 +116,7 @@ pub enum EvictionMsg {
     Unfinished(RpcReplyPort<Option<BTreeSet<PodUid>>>),
 }
 
-/// What `PodManager` tells itself about workers.
+/// Messages of `PodManager` to itself about workers.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum WorkersMsg {
     /// From `PodManager`: a worker that failed may start again.
@@ -127,7 +127,7 @@ pub enum WorkersMsg {
     StartMore,
 }
 
-/// What `PodManager` tells itself about the admission of pods.
+/// Messages of `PodManager` to itself about the admission of pods.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum AdmissionMsg {
     /// From `PodManager`: a pod that makes room for a critical one should have ended by now.
@@ -136,7 +136,7 @@ pub enum AdmissionMsg {
     NodeReread(Ended<Box<Node>>),
 }
 
-/// What `PodManager` tells itself about resizes.
+/// Messages of `PodManager` to itself about resizes.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ResizesMsg {
     /// From `PodManager`: what pods are given was to be kept on the disk; what was.
@@ -145,7 +145,7 @@ pub enum ResizesMsg {
     ResizeRetryDue,
 }
 
-/// What `PodManager` tells itself about what pods left on the node.
+/// Messages of `PodManager` to itself about leftovers of pods on the node.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum HousekeepingMsg {
     /// From `PodManager`: time for housekeeping.

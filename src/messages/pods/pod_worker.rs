@@ -40,12 +40,12 @@ pub enum PodWorkerMsg {
         container: ContainerId,
         /// Which probe.
         kind: ProbeKind,
-        /// What it found.
+        /// The probe's result.
         healthy: bool,
     },
     /// From `PodManager`: someone on this machine asks something of the pod (PAIN-34, PAIN-36).
     Demanded {
-        /// What.
+        /// The demand.
         demand: Demand,
         /// The containers that it is about, or why it cannot be met.
         reply: RpcReplyPort<Option<Result<Vec<String>, String>>>,

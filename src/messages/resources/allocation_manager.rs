@@ -57,21 +57,21 @@ describe!(AllocationManagerMsg, message => match message {
     _ => None,
 });
 
-/// What both files say.
+/// The content of both files.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// What pods were given.
+    /// The allocations of pods.
     pub allocated: BTreeMap<PodUid, PodResources>,
-    /// What the runtime was told.
+    /// The resources as the runtime was told them.
     pub actuated: BTreeMap<PodUid, PodResources>,
 }
 
 /// One of the two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Book {
-    /// What pods were given.
+    /// The allocations of pods.
     Allocated,
-    /// What the runtime was told.
+    /// The resources as the runtime was told them.
     Actuated,
 }
 
@@ -85,10 +85,10 @@ impl Book {
     }
 }
 
-/// What the runtime is told of one pod.
+/// The resources of one pod as the runtime is told them.
 #[derive(Clone, Debug)]
 pub struct Actuated {
-    /// Whose.
+    /// The pod's UID.
     pub uid: PodUid,
     /// By name of the container; others keep what they have.
     pub containers: ContainerResources,
@@ -114,7 +114,7 @@ pub enum ResizeCount {
     },
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Debug, Default)]
 pub struct ResizeCounts {
     /// By what was asked for.

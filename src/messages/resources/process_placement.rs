@@ -2,7 +2,7 @@
 
 use crate::messages::{Panicked, describe};
 
-/// What is wrong with the places of processes; nothing where all is well.
+/// The faults in the places of processes; none where all is well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Misplaced {
     /// Of the agent itself.

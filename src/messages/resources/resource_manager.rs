@@ -3,7 +3,7 @@
 use crate::logic::resources::{CgroupSettings, TierSums};
 use crate::messages::{Panicked, describe};
 
-/// What the cgroups above the pods' own are set to.
+/// The settings of the cgroups above the pods' own.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tiers {
     /// That of all pods.
@@ -17,7 +17,7 @@ pub struct Tiers {
 /// The cgroups above the pods' own are there.
 #[derive(Debug)]
 pub struct TiersMade {
-    /// What was asked for.
+    /// The settings that were asked for.
     pub tiers: Box<Tiers>,
     /// Why the limits of all pods are not in force: pods use more than they allow, for one.
     pub unlimited: Option<String>,

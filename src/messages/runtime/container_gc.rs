@@ -9,7 +9,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::messages::{Ended, Panicked, describe};
 
-/// What a pass looks at.
+/// The objects that a pass looks at.
 #[derive(Debug)]
 pub struct Look {
     /// All pods that the runtime holds.
@@ -37,8 +37,8 @@ pub enum ContainerGcMsg {
     RemoveAllUnused(RpcReplyPort<Result<(), String>>),
     /// From `PodManager`: this pod has more dead containers than are kept.
     Surplus(Arc<RuntimePod>),
-    /// From itself: what there is, and then, which pods are known; `None` where `Pleg` did not say. What it holds of any pod
-    /// came after the pod was known.
+    /// From itself: the objects there are, and then, which pods are known; `None` where `Pleg` did not say. `Pleg`'s objects
+    /// of any pod came after the pod was known.
     Looked(Result<Option<Look>, Panicked>),
     /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not look at.
     PassEnded(Ended<Removed>),

@@ -12,7 +12,7 @@ use crate::logic::model::time::Stamp;
 use crate::logic::runtime::pleg_diff::PodRecord;
 use crate::messages::{Ended, Panicked, describe};
 
-/// What two list calls showed: each pod's sandboxes and containers, by state.
+/// The result of two list calls: each pod's sandboxes and containers, by state.
 #[derive(Debug)]
 pub struct Relist {
     /// When the lists were asked for.

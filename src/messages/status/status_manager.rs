@@ -35,7 +35,7 @@ pub enum Patience {
     UntilKnown,
 }
 
-/// What becomes of pods on this node, as `PodManager` knows it.
+/// The fate of pods on this node, as `PodManager` knows it.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PodNews {
     /// Nothing is left of the pod on the node; it may go from the API when it is to.
@@ -59,7 +59,7 @@ pub enum PodNews {
     HeardAll(BTreeSet<PodUid>),
 }
 
-/// What the API server has of this node's pods and mirrors.
+/// The API server's pods and mirrors of this node.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ApiNews {
     /// All of them.

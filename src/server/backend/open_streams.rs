@@ -8,7 +8,7 @@ use super::Backend;
 use crate::actors::kit::trace::lock;
 use crate::logic::serving::streams::limits::{OpenStreams, TooMany};
 
-/// What is asked for.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(in crate::server) enum Kind {

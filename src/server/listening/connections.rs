@@ -40,7 +40,7 @@ const HEADERS_MAX: usize = 1024;
 /// From a request's head to its answer's head, where a command has to end first. Upstream waits for ever.
 const LONG_ANSWER: Duration = Duration::from_secs(4 * 3600);
 
-/// What one listener's clients may take.
+/// The limits of one listener's clients.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct Limits {
     /// Open connections; when there is one more, the oldest whose user is not known gives way, so that idle ones cannot
@@ -50,8 +50,8 @@ pub(in crate::server) struct Limits {
     pub idle: Duration,
     /// From a request's head to its answer's head.
     pub answer: Duration,
-    /// For all of a request's body, from when somebody begins to read it. What nobody reads is not waited for: such a
-    /// connection ends with its answer.
+    /// For all of a request's body, from when somebody begins to read it. Bytes that nobody reads are not waited for:
+    /// such a connection ends with its answer.
     pub body: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Default for Limits {
     }
 }
 
-/// Who is at the other end of a connection; part of every request.
+/// The other end of a connection; part of every request.
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct Peer {
     /// Its address, where it has one.
@@ -88,7 +88,7 @@ impl Standing {
     }
 }
 
-/// What is still to be done before a connection may speak, such as a handshake.
+/// The work before a connection may speak, such as a handshake.
 pub(in crate::server) type Opening<S> = Pin<Box<dyn Future<Output = Option<(S, Peer)>> + Send>>;
 
 /// Where connections come from.
@@ -212,7 +212,7 @@ async fn answer(
         Ok(Err(never)) => match never {},
         Err(_) => crate::server::reply::text(StatusCode::GATEWAY_TIMEOUT, "the answer took too long\n"),
     };
-    // What pods wrote may be in any answer; no browser is to take it for a page.
+    // Texts of pods may be in any answer; no browser is to take it for a page.
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(head.until_answered(response))
 }

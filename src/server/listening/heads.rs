@@ -1,5 +1,5 @@
-//! Room for requests' heads: each connection may have a large one, all of a listener's together only so much. Whoever has
-//! not shown yet who they are could else fill the agent's memory with heads that never end.
+//! Room for requests' heads: each connection may have a large one, all of a listener's together only so much. Clients who
+//! have not shown yet who they are could else fill the agent's memory with heads that never end.
 //!
 //! Owned by the listener's connections. Keeps how much is taken.
 
@@ -29,7 +29,7 @@ impl Default for Room {
     }
 }
 
-/// What one connection takes of it.
+/// The share of one connection.
 pub(in crate::server) struct Head {
     room: Room,
     /// Whether what comes is a head, and not a body or a stream.

@@ -21,11 +21,11 @@ use crate::platform::network::socket_peer::{PeerCheck, Stranger};
 
 /// Connections that wait for the agent.
 const BACKLOG: i32 = 16;
-/// From one line about refused processes to the next. Whoever sees the socket may connect as often as it likes.
+/// From one line about refused processes to the next. A process that sees the socket may connect as often as it likes.
 const REFUSALS_PERIOD: Duration = Duration::from_secs(10);
 /// For the look at an old socket.
 const OLD_MAX: Duration = Duration::from_secs(2);
-/// What a refused process reads.
+/// The answer to a refused process.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 71\r\n\r\n\
     only root may ask, from the agent's own pid, user and mount namespaces\n";

@@ -13,7 +13,7 @@ use crate::server::reply::{self, Reply};
 use crate::server::sources::{Shared, only_get};
 use crate::telemetry::Sampler;
 
-/// What is sampled when nothing else, or nonsense, is asked for.
+/// The length of a sample when nothing else, or nonsense, is asked for.
 const SECONDS_DEFAULT: u64 = 30;
 /// From here on the answer would come later than an answer may.
 const SECONDS_END: u64 = 4 * 3600;

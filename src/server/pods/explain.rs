@@ -193,7 +193,7 @@ fn gone_pod(record: &EvictionRecord, why: Vec<String>) -> Explanation {
     Explanation { pod: row, why, ..Explanation::default() }
 }
 
-/// What the pod's probes cost; nothing when nobody can say.
+/// The cost of the pod's probes; nothing when nobody can say.
 async fn probes(backend: &Backend, view: &PodView) -> Vec<ProbeShown> {
     let uid = view.uid.clone();
     let asked = backend.directory.prober.ask(REQUEST, ASK_LIMIT, |reply| ProberMsg::Costs(uid, reply)).await;
@@ -454,7 +454,7 @@ impl Default for StateTold {
 }
 
 impl StateTold {
-    /// What there is to say about it.
+    /// The sentence about it.
     fn detail(&self) -> String {
         let reason = match self.exit_code {
             Some(code) => Some(format!("{} (exit {code})", self.reason.as_deref().unwrap_or("Ended"))),

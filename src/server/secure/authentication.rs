@@ -1,4 +1,5 @@
-//! Who asks: by client certificate, by bearer token, or nobody (SRV-16 to SRV-18). The first that says who it is counts.
+//! The caller's identity: by client certificate, by bearer token, or nobody (SRV-16 to SRV-18). The first that says who
+//! it is counts.
 //!
 //! As upstream's union of authenticators: a bad certificate beside a good token is no harm, and neither a bad certificate
 //! nor a bad token ever becomes anonymous.
@@ -34,7 +35,7 @@ pub struct Authentication {
     clock: Arc<dyn Clock>,
 }
 
-/// What the API server says about tokens, kept for a while.
+/// The API server's answers about tokens, kept for a while.
 pub struct Tokens {
     reviews: Arc<dyn AccessReviews>,
     names: TokenNames,
@@ -47,7 +48,7 @@ pub struct Tokens {
 /// A mutex for each token, by its name.
 type Asked = Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>;
 
-/// What was found.
+/// The finding.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The user.
@@ -70,7 +71,7 @@ impl Authentication {
     /// Finds the user, and takes what proved it out of the headers: nothing behind this has a use for it.
     ///
     /// # Errors
-    /// What was shown is no good; why, for the log alone.
+    /// The credential is no good; why, for the log alone.
     pub(super) async fn user(&self, peer: &Peer, headers: &mut HeaderMap) -> Result<User, String> {
         let mut problems = vec![];
         for found in [self.by_certificate(peer), self.by_token(headers).await] {
@@ -145,7 +146,7 @@ impl Tokens {
             Some(known) => Ok(known),
             None => self.reviews.user_of(token).await,
         };
-        // What nobody could say is asked again by the next.
+        // A question that nobody could answer is asked again by the next.
         if let Ok(user) = &answer {
             lock(&self.known).insert(name.clone(), user.clone(), clock.uptime() + self.keep);
         }

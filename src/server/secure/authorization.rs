@@ -22,7 +22,7 @@ pub enum Authorization {
     Webhook(Reviews),
 }
 
-/// What the API server says.
+/// The API server's answers.
 pub struct Reviews {
     reviews: Arc<dyn AccessReviews>,
     node: String,

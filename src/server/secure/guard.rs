@@ -1,4 +1,4 @@
-//! What stands before every route: is there anything, who asks, may they (SRV-04). No handler is reached,
+//! The checks before every route: is there anything, who asks, may they (SRV-04). No handler is reached,
 //! no body is read and no answer is made before all three are known (SEC-28).
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Guard {
     pub(super) authentication: Arc<Authentication>,
     pub(super) authorization: Arc<Authorization>,
     pub(super) switches: Switches,
-    /// Who opens a stream needs the right to `create`, also by `GET`, as WebSockets are opened (SEC-35).
+    /// A caller that opens a stream needs the right to `create`, also by `GET`, as WebSockets are opened (SEC-35).
     pub(super) streams_need_create: bool,
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,

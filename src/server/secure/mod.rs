@@ -45,17 +45,17 @@ pub struct SecureListener {
     handshake_max: Duration,
 }
 
-/// What the port is made of.
+/// The parts of the port.
 pub struct Parts {
     /// TLS.
     pub tls: Arc<ServerConfig>,
-    /// Who asks.
+    /// The check of the asker's identity.
     pub authentication: Arc<Authentication>,
     /// Whether they may.
     pub authorization: Arc<Authorization>,
-    /// What is served at all.
+    /// The endpoints that are served at all.
     pub switches: Switches,
-    /// What answers come from.
+    /// The sources of answers.
     pub backend: Arc<Backend>,
 }
 

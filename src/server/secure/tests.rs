@@ -169,7 +169,7 @@ impl Port {
     }
 }
 
-/// What proves who somebody is.
+/// The credentials of a caller.
 #[derive(Clone, Default)]
 struct Proof {
     peer: Peer,

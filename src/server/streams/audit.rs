@@ -1,5 +1,5 @@
-//! Who did what: a line when a stream is answered, and one when it ended. The command itself is not written, for its
-//! arguments may be secrets; its hash tells whether two were the same.
+//! The record of streams: a line when a stream is answered, and one when it ended. The command itself is not written, for
+//! its arguments may be secrets; its hash tells whether two were the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,12 +39,12 @@ impl Audit {
         Self { kind: kind.into(), user, namespace, pod, container, command: String::new(), clock, began }
     }
 
-    /// What is to be run.
+    /// The command to run.
     pub(in crate::server) fn command(&mut self, arguments: &[String]) {
         self.command = sha256_hex(arguments.join("\0").as_bytes());
     }
 
-    /// What is asked for, as metrics name it.
+    /// The kind of the stream, as metrics name it.
     pub(super) fn kind(&self) -> &'static str {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! What carries a stream on once its client was answered.
+//! The task that carries a stream on once its client was answered.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::audit::Audit;
 use super::relay::Traffic;
 use crate::server::backend::open_streams::Permit;
 
-/// What carries a stream on once its client was answered.
+/// The task that carries a stream on once its client was answered.
 pub(super) struct Carried {
     /// The client's connection, as soon as it has the answer.
     pub(super) client: OnUpgrade,

@@ -105,7 +105,7 @@ async fn begin_attach(shared: &Shared, place: &Place, request: Request, audit: &
         return Err(Problem::internal(format!("pod {full_name} not found")));
     }
     let (_, specified) = find_container(&view.pod, &place.container).ok_or_else(nowhere)?;
-    // What runs already has a terminal or not, whatever is asked for.
+    // A running command already has a terminal or not, with any request.
     let options = StreamOptions { tty: specified.tty.unwrap_or_default(), ..options };
     let upgrade = pass::Upgrade::of(shared, request)?;
     let permit = shared.streams.admit(backend, container.to_string(), Kind::Attach)?;

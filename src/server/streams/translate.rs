@@ -2,7 +2,7 @@
 //! `v4.channel.k8s.io` there (SRV-42 to SRV-45).
 //!
 //! Two halves run side by side, so that neither way holds up the other: `Up` reads the client and writes to the runtime,
-//! and `Down` reads the runtime and writes to the client. What `Down` wants said to the runtime it leaves to `Up`. Nothing
+//! and `Down` reads the runtime and writes to the client. `Down` leaves its words to the runtime to `Up`. Nothing
 //! is read that cannot be passed on yet, so each side is slowed down by the other.
 
 use std::collections::VecDeque;
@@ -69,7 +69,7 @@ pub(super) async fn run(mut carried: Carried, url: String, options: StreamOption
     if let Some(told) = told {
         // A client that does not take it has left.
         let _ = tokio::time::timeout(STATUS_LIMIT, finish(&mut client, &told)).await;
-        // What it still sends is read: a connection that is closed over unread bytes takes the last words with it.
+        // The rest of its bytes is read: a connection that is closed over unread bytes takes the last words with it.
         let rest = async { while let Some(Ok(_)) = from_client.next().await {} };
         let _ = tokio::time::timeout(LEAVE_LIMIT, rest).await;
     }
@@ -197,7 +197,7 @@ impl Runtime {
     }
 }
 
-/// What `Down` has `Up` say to the runtime.
+/// An order of `Down` to `Up`, which speaks to the runtime.
 enum Order {
     /// An answer to its ping.
     Pong(u32),
@@ -227,7 +227,7 @@ async fn joined(
         }),
         outcome = up.run() => match outcome {
             Left::Client => {
-                // What it has sent is still worth something to the command.
+                // The bytes that it has sent are still worth something to the command.
                 let _ = tokio::time::timeout(LEFT_LIMIT, down).await;
                 None
             }
@@ -240,7 +240,7 @@ async fn joined(
     }
 }
 
-/// Who ended it.
+/// The side that ended it.
 enum Left {
     Client,
     Runtime(String),
@@ -343,7 +343,7 @@ impl Up<'_> {
 /// From the runtime to the client.
 struct Down<'a> {
     frames: Frames,
-    /// What comes before anything else from the runtime.
+    /// The events that come before anything else from the runtime.
     waiting: VecDeque<Event>,
     client: &'a mut SplitSink<Connection, Message>,
     streams: Streams,

@@ -20,7 +20,7 @@ use crate::logic::serving::streams::options::{self, TUNNEL_PREFIX};
 use crate::platform::network::runtime_stream::RuntimeStream;
 use crate::server::reply::Reply;
 
-/// What SPDY is called in an upgrade.
+/// The name of SPDY in an upgrade.
 pub(super) const SPDY: HeaderValue = HeaderValue::from_static("SPDY/3.1");
 /// Which protocol inside SPDY.
 pub(super) const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");

@@ -1,4 +1,4 @@
-//! What is WebSocket about a request, and the handshake of a connection that the agent itself is the end of.
+//! The WebSocket side of a request, and the handshake of a connection that the agent itself is the end of.
 
 use axum::body::Body;
 use axum::extract::Request;

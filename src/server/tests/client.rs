@@ -1,4 +1,4 @@
-//! What tests of the server share: a client of the listeners (one request, one answer), a clock, a journal.
+//! Helpers that tests of the server share: a client of the listeners (one request, one answer), a clock, a journal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Clock for WoundClock {
     }
 }
 
-/// What a client got.
+/// The answer to a client.
 pub(in crate::server) struct Answer {
     pub(in crate::server) status: StatusCode,
     pub(in crate::server) headers: HeaderMap,

@@ -243,7 +243,7 @@ fn add_rows(shown: &ActorsShown, actor: &ActorShown, level: usize, rows: &mut Ve
     }
 }
 
-/// What an actor does now: its turn, its operations, its own sentence.
+/// The present work of an actor: its turn, its operations, its own sentence.
 fn now(actor: &ActorShown) -> String {
     let turn = actor.open_turn.iter().map(|turn| format!("{} for {}", turn.message, span(turn.took_seconds)));
     let operations = actor

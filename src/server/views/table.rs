@@ -1,6 +1,6 @@
 //! Tables for people: aligned columns, and text that cannot move a terminal's cursor.
 
-/// What a cell says about itself, for colour.
+/// The mood of a cell, for colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mood {
     /// Nothing special.
@@ -30,7 +30,7 @@ impl Mood {
 /// One cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// See [`Mood`].
     pub mood: Mood,

@@ -16,7 +16,7 @@ use crate::server::backend::Backend;
 use crate::server::reply::{self, Reply};
 use crate::server::sources::static_pod_name;
 
-/// What a request asks for.
+/// The wishes of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wanted {
     /// UIDs; `None` for all pods and none.

@@ -155,7 +155,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// What an event says.
+/// The parts of an event.
 #[derive(Default)]
 struct Fields {
     message: String,

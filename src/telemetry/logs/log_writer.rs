@@ -9,9 +9,9 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 /// Lines of the log so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogProgress {
-    /// Whose writing began.
+    /// The number of lines whose writing began.
     pub begun: u64,
-    /// Whose writing ended, well or not.
+    /// The number of lines whose writing ended, well or not.
     pub ended: u64,
 }
 

@@ -125,7 +125,8 @@ always counter   process_network_receive_bytes_total
 always counter   process_network_transmit_bytes_total
 ";
 
-/// What the public kubelet dashboard, its alerts and its rules ask `/metrics` for, as far as it exists upstream.
+/// The metrics that the public kubelet dashboard, its alerts and its rules ask of `/metrics`, as far as they exist
+/// upstream.
 const MIXIN: [&str; 23] = [
     "kubelet_node_name",
     "kubelet_running_pods",

@@ -6,7 +6,7 @@ use crate::platform::cluster::certificates::KeptCertificate;
 use crate::telemetry::registry::families::{Family, SECOND};
 use crate::telemetry::sources::Sources;
 
-/// What there is to tell of certificates that the agent exchanges; nothing of those that it was given.
+/// The metrics of certificates that the agent exchanges; none of those that it was given.
 pub(in crate::telemetry) fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let certificates = &sources.certificates;
     if let Some(client) = certificates.client.as_ref().filter(|client| client.is_exchanged()) {

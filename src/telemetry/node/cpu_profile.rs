@@ -140,7 +140,7 @@ impl Sampler {
         }
     }
 
-    /// What was seen since. Looks up names, which takes its time: not for a thread that runs actors.
+    /// The profile since then. Looks up names, which takes its time: not for a thread that runs actors.
     ///
     /// # Errors
     /// The samples cannot be had.

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use crate::telemetry::registry::families::Family;
 
-/// Reads `/proc`, and counts the tasks of these runtimes, or of this one. What cannot be read is left out.
+/// Reads `/proc`, and counts the tasks of these runtimes, or of this one. A figure that cannot be read is left out.
 pub(in crate::telemetry) fn families(threads: &[Handle], families: &mut Vec<MetricFamily>) {
     let mut gauge = |name: &str, help: &str, value: f64| {
         let mut family = Family::gauge(name, help);

@@ -13,7 +13,7 @@ use crate::telemetry::sources::Sources;
 /// How long `NodeStatus` may be waited for; a scrape without its figures is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
 
-/// What there is to tell; zeros before there is, as upstream's gauges have it.
+/// The durations of the start; zeros before there are any, as upstream's gauges have it.
 pub(in crate::telemetry) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let asked = sources.directory.node_status.ask(Cause::outside("request"), ASK_LIMIT, NodeStatusMsg::Startup).await;
     let told: StartupDurations = asked.unwrap_or_default();

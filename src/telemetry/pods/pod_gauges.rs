@@ -9,7 +9,7 @@ use crate::telemetry::registry::families::Family;
 use crate::telemetry::registry::scrape::{ASK_LIMIT, SCRAPE};
 use crate::telemetry::sources::Sources;
 
-/// What the actors say; nothing of one that does not answer.
+/// The gauges of actors; nothing of one that does not answer.
 pub(in crate::telemetry) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let to = &sources.directory;
     let (pods, volumes) = tokio::join!(

@@ -7,7 +7,7 @@ use prost::Message;
 /// The type of the protocol buffers.
 const DELIMITED: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited; escaping=underscores";
 
-/// What an endpoint tells.
+/// The metrics of an endpoint.
 #[derive(Debug)]
 pub struct Exposition {
     families: Vec<MetricFamily>,

@@ -1,4 +1,4 @@
-//! What a scrape asks actors with.
+//! The means by which a scrape asks actors.
 
 use std::time::Duration;
 

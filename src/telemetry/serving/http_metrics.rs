@@ -30,12 +30,12 @@ const GUARDED: [&str; 13] = [
     "runningpods",
     "statusz",
 ];
-/// What is served below `/metrics`, by its whole name; `metrics/slis` is among the others, as upstream has it.
+/// The endpoints below `/metrics`, by their whole names; `metrics/slis` is among the others, as upstream has it.
 const METRICS: [&str; 3] = ["metrics/cadvisor", "metrics/probes", "metrics/resource"];
 /// First segments whose requests last. Upstream does not take `portForward` for one, because it compares with a word in
 /// lower case.
 const LONG_RUNNING: [&str; 3] = ["attach", "debug", "exec"];
-/// What streams may be for; the others are `other`.
+/// The kinds of streams; the others are `other`.
 const STREAMS: [&str; 3] = ["attach", "exec", "portforward"];
 const OTHER: &str = "other";
 

@@ -10,7 +10,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::traces::{TURN_TARGET, propagator};
 
-/// What a request's own word about its trace is worth.
+/// The trust in a request's own word about its trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceOrigin {
     /// The request's span is a child of what its `traceparent` names, and its `baggage` goes on to the runtime: the port

@@ -217,7 +217,7 @@ fn injected(context: &Context) -> Vec<(&'static str, String)> {
     pairs.0
 }
 
-/// What goes from call to call, as upstream has it: W3C's trace context and baggage.
+/// The headers that go from call to call, as upstream has it: W3C's trace context and baggage.
 pub(super) fn propagator() -> TextMapCompositePropagator {
     TextMapCompositePropagator::new(vec![Box::new(TraceContextPropagator::new()), Box::new(BaggagePropagator::new())])
 }

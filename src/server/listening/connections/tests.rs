@@ -158,7 +158,7 @@ async fn a_body_that_never_comes_is_waited_for_a_while_if_at_all() {
         let head = format!("/reads HTTP/1.1\r\nhost: x\r\n{how}");
         let (said, well) = tokio::join!(ask(&head, b"1\r\na"), is_well(address));
         assert!(well && said.starts_with("HTTP/1.1 400 "), "{how}: {said}");
-        // What nobody reads is not waited for.
+        // Bytes that nobody reads are not waited for.
         let said = ask(&format!("/ignores HTTP/1.1\r\nhost: x\r\n{how}"), b"1\r\na").await;
         assert!(said.starts_with("HTTP/1.1 200 ") && said.ends_with("heard"), "{how}: {said}");
     }

@@ -1,4 +1,4 @@
-//! Who gets a place at the socket, and what the socket takes the place of.
+//! Places at the socket, and the file that the socket replaces.
 
 use super::*;
 use crate::platform::host::clock::SystemClock;

@@ -25,7 +25,7 @@ const REST_CHECK: Duration = Duration::from_secs(10);
 pub(super) struct Wanted {
     /// The instance, as the API names it.
     pub id: String,
-    /// What of its log.
+    /// The part of its log.
     pub query: LogQuery,
     /// The room that it takes.
     pub _admission: Admission,

@@ -1,4 +1,4 @@
-//! Answers that need no log. What is read of one is tested with its parts, and live.
+//! Answers that need no log. The reading of one is tested with its parts, and live.
 
 use axum::http::StatusCode;
 use serde_json::json;

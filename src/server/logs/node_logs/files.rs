@@ -13,7 +13,7 @@ use crate::platform::logs::log_reader::Admission;
 use crate::platform::logs::node_logs::{NodeLog, NodeLogFile, NodeLogs};
 use crate::server::reply::{self, Reply};
 
-/// What is looked at of a file to tell text from what is none.
+/// The bytes of a file that are looked at to tell text from other content.
 const SNIFFED_BYTES: u64 = 512;
 /// How times are written in headers.
 const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";

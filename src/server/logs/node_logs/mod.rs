@@ -62,7 +62,7 @@ async fn answer(State(shared): State<Shared>, path: String, RawQuery(query): Raw
     }
 }
 
-/// What stands between parts of a file: nothing that is in one.
+/// The boundary between parts of a file: a text that is in none of them.
 fn boundary(shared: &Shared) -> String {
     // The bits that such a number has.
     let part = || (shared.chance.next() * (1_u64 << 52) as f64) as u64;

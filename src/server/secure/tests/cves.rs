@@ -1,4 +1,4 @@
-//! What went wrong in kubelets before, at the authenticated port: each test is named after what it is about.
+//! Faults of earlier kubelets, at the authenticated port: each test is named after its subject.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What somebody unknown may cost the authenticated port, and whom a certificate names.
+//! The cost of unknown callers at the authenticated port, and the user that a certificate names.
 
 use std::pin::Pin;
 use std::task::Poll;

@@ -161,7 +161,7 @@ impl<W: Wire> Spdy<W> {
         tokio::time::timeout(PATIENCE, waiting).await.expect("in time");
     }
 
-    /// What came on a stream so far.
+    /// The text that came on a stream so far.
     pub fn text(&self, stream: u32) -> String {
         self.data.get(&stream).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What went wrong in kubelets and runtimes before, where streams are: each test is named after what it is about.
+//! Faults of earlier kubelets and runtimes, where streams are: each test is named after its subject.
 
 use super::*;
 

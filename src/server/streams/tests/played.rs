@@ -14,7 +14,7 @@ use super::spdy::{self, Event, Reader, Writer};
 use crate::cri::wire::runtime_service_server::{RuntimeService, RuntimeServiceServer};
 use crate::cri::wire::*;
 
-/// What the stream server does with a request.
+/// The stream server's answer to a request.
 #[derive(Clone)]
 pub(super) enum Script {
     /// This is the whole answer.
@@ -29,7 +29,7 @@ pub(super) enum Script {
 /// See the module.
 pub(super) struct Played {
     seen: Arc<Mutex<Vec<String>>>,
-    /// What was asked for by CRI.
+    /// The requests by CRI.
     pub(super) calls: Arc<Mutex<Vec<String>>>,
     script: Arc<Mutex<Script>>,
     /// The place in a URL, and the error instead of one.

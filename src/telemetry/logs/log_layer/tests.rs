@@ -8,7 +8,7 @@ use tracing_subscriber::prelude::*;
 use super::super::log_filter::LogFilter;
 use super::*;
 
-/// What a piece of code logs in a format.
+/// The log of a piece of code in a format.
 fn logged(format: Format, verbosity: u32, code: impl FnOnce()) -> String {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
@@ -74,7 +74,7 @@ fn json_lines_are_zaps() {
 }
 
 proptest! {
-    /// Whatever a pod makes us log, it stays one line, or a block that no line of which can pose as another line's head.
+    /// The log of any pod's doings stays one line, or a block no line of which can pose as another line's head.
     #[test]
     fn no_value_can_forge_a_line(value: String, message: String) {
         let text = logged(Format::Text, 0, || tracing::info!(target: "podwright::x", value = value.as_str(), "{message}"));

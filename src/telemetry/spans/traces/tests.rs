@@ -48,7 +48,7 @@ async fn two_turns(calls: &crate::telemetry::RuntimeMetrics) -> Vec<(&'static st
     context
 }
 
-/// What a collector gets of what happens in `code`, with a sampling rate a million.
+/// The spans that a collector gets of `code`, with a sampling rate a million.
 async fn exported<T>(
     rate: i32,
     with_calls: bool,
