@@ -11,7 +11,7 @@ use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::scenarios::{cluster_scenario, scenario};
 use podwright::sim::{Crash, Options, Run, describe, run};
 
-/// What memory may grow by while pods come and go, in percent.
+/// The growth of memory that is allowed while pods come and go, in percent.
 const GROWTH_MAX: f64 = 10.0;
 
 /// Runs the whole agent on a simulated node: same seed, same story.
@@ -27,7 +27,7 @@ struct Arguments {
     /// How many pods
     #[arg(long, default_value_t = 8)]
     pods: usize,
-    /// What goes wrong: a list of names, all, none; -NAME takes one away
+    /// The faults: a list of names, all, none; -NAME takes one away
     #[arg(long, default_value = "all", allow_hyphen_values = true)]
     faults: String,
     /// How long pods are wanted, edited and deleted, in virtual seconds
@@ -188,13 +188,13 @@ fn resident() -> Result<u64, String> {
     number.ok_or_else(|| "/proc/self/status does not tell of VmRSS".to_owned())
 }
 
-/// What comes on top of `from`, in percent of it.
+/// The growth beyond `from`, in percent of it.
 fn growth(from: u64, to: u64) -> f64 {
     (to as f64 / from.max(1) as f64 - 1.0) * 100.0
 }
 
-/// Many pods, one after another. What a full node costs, and what is remembered of the last pods, is known after a fifth of
-/// them; what comes on top of that by the end is lost.
+/// Many pods, one after another. The cost of a full node, and of the memory of the last pods, is known after a fifth of
+/// them; growth beyond that by the end is lost.
 fn churn(arguments: &Arguments, pods: usize) -> Result<bool, String> {
     let (hundred, seed) = (scenario::CHURN_AT_A_TIME, arguments.seed);
     let (begin, every) = ((pods / 5).next_multiple_of(hundred), (pods / 20).next_multiple_of(hundred));

@@ -16,7 +16,7 @@ pub(super) struct Options {
     /// How to print.
     #[arg(short, long, global = true, value_enum, default_value_t = Output::Text)]
     pub(super) output: Output,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(super) command: Command,
 }
@@ -32,7 +32,7 @@ pub(super) enum Output {
     Wide,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Lists the pods of this node and what each waits for.

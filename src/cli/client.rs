@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// What [`crate::server`] tells whom it turns away.
+/// The answer of [`crate::server`] to a caller that it turns away.
 const WHO_MAY_ASK: &str = "only root may ask, from the agent's own pid, user and mount namespaces";
 
 type Sender = hyper::client::conn::http1::SendRequest<Empty<Bytes>>;
@@ -37,7 +37,7 @@ pub(super) enum Trouble {
     NoAnswer {
         /// Where.
         socket: PathBuf,
-        /// What was asked.
+        /// The path of the question.
         path: String,
         /// Why.
         why: String,
@@ -192,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever is turned away reads why, also where the refusal comes before the request was sent.
+    /// A caller that is turned away reads why, also where the refusal comes before the request was sent.
     #[test]
     fn a_refusal_that_comes_before_the_request_says_who_may_ask() {
         let folder = tempfile::tempdir().expect("a folder");

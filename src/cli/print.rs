@@ -177,7 +177,7 @@ fn containers(all: &[ContainerShown], colours: bool) -> String {
     format!("\n{}", table(&head, &rows, colours))
 }
 
-/// What probes cost: rounds, and the time that they took.
+/// The cost of probes: rounds, and the time that they took.
 fn probes(all: &[ProbeShown], colours: bool) -> String {
     if all.is_empty() {
         return String::new();

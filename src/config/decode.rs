@@ -16,9 +16,9 @@ const SCHEME: &str = "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme/scheme.go
 /// A decoded main file.
 #[derive(Debug)]
 pub struct MainFile {
-    /// What it adds up to, with every default.
+    /// The configuration, with every default.
     pub config: Config,
-    /// What was forgiven, for the log.
+    /// Faults that were forgiven, for the log.
     pub warnings: Vec<String>,
 }
 

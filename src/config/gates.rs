@@ -13,7 +13,7 @@ const ALL_BETA: &str = "AllBeta";
 /// Which features are on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FeatureGates {
-    /// What was set, by name, the two group gates included.
+    /// The gates that were set, by name, the two group gates included.
     set: BTreeMap<String, bool>,
 }
 
@@ -84,7 +84,7 @@ impl FeatureGates {
         errors
     }
 
-    /// What the log should say about gates that will go.
+    /// The notices for the log about gates that will go.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         for (name, on) in &self.set {

@@ -81,7 +81,7 @@ fn is_within(namespace: &str, outer: &str) -> bool {
     namespace.strip_suffix(outer).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// What is wrong with a label's (or taint's) key; empty when nothing is.
+/// The faults of a label's (or taint's) key; empty when there are none.
 pub fn key_errors(key: &str) -> Vec<String> {
     let parts: Vec<&str> = key.split('/').collect();
     let mut errors = Vec::new();
@@ -117,7 +117,7 @@ pub fn key_errors(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label's (or taint's) value; empty when nothing is.
+/// The faults of a label's (or taint's) value; empty when there are none.
 pub fn value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 63 {

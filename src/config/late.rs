@@ -142,7 +142,7 @@ fn check_reserved(reserved: &BTreeMap<String, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// What runs but should be said: for the log, once.
+/// The settings that work but should be mentioned: for the log, once.
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     let (own, reserved) = (&config.kubelet_cgroups, &config.kube_reserved_cgroup);

@@ -41,7 +41,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug)]
 pub enum Startup {
     /// To be the agent.
@@ -80,7 +80,7 @@ pub struct Invocation {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StartupError {
-    /// What upstream says as `err` of its line `command failed`.
+    /// Upstream's `err` in its line `command failed`.
     pub message: String,
     /// Lines for standard error before it.
     pub notices: Vec<String>,
@@ -136,8 +136,8 @@ fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     Ok(Startup::Run(Box::new(invocation)))
 }
 
-/// What `--help` and `--version` print on standard output, and beside it on standard error: programs that read the version
-/// take exactly upstream's words.
+/// The output of `--help` and `--version` on standard output, and beside it on standard error: programs that read the
+/// version take exactly upstream's words.
 fn information(flags: &Flags) -> Option<(String, String)> {
     if flags.help {
         return Some((flags::help::usage(), String::new()));

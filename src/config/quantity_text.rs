@@ -1,4 +1,4 @@
-//! Quantities as texts: are they one, and are they zero? What they are worth is `logic`'s business.
+//! Quantities as texts: are they one, and are they zero? Their values are `logic`'s business.
 //!
 //! Keeps nothing. Upstream: `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`.
 

@@ -1,4 +1,4 @@
-//! What the fields table means: type checks in Go's words, defaults, and what is printed.
+//! The meaning of the fields table: type checks in Go's words, defaults, and printed values.
 //!
 //! Pure: from JSON to JSON. It keeps nothing. Upstream gets the same from Go's decoder, its generated defaults and
 //! struct tags; one table for all three keeps them from drifting apart.

@@ -52,9 +52,9 @@ pub struct Config {
     /// Request the serving certificate from the API server.
     #[serde(rename = "serverTLSBootstrap")]
     pub server_tls_bootstrap: bool,
-    /// Who may speak to the server.
+    /// The callers that may speak to the server.
     pub authentication: Authentication,
-    /// What they may do there.
+    /// Their rights there.
     pub authorization: Authorization,
     /// Image pulls a second; 0: unlimited.
     #[serde(rename = "registryPullQPS")]
@@ -184,7 +184,7 @@ pub struct Config {
     pub eviction_pressure_transition_period: GoDuration,
     /// Grace in seconds for soft evictions at most.
     pub eviction_max_pod_grace_period: i32,
-    /// What an eviction must win back at least, by signal.
+    /// The least amount that an eviction must win back, by signal.
     pub eviction_minimum_reclaim: BTreeMap<String, String>,
     /// Complete a partial `evictionHard` with the defaults.
     pub merge_default_eviction_settings: bool,
@@ -230,7 +230,7 @@ pub struct Config {
     pub system_reserved_cgroup: String,
     /// The cgroup that `kubeReserved` is enforced on.
     pub kube_reserved_cgroup: String,
-    /// What is enforced by cgroup limits.
+    /// The groups that are enforced by cgroup limits.
     pub enforce_node_allocatable: Vec<String>,
     /// Unsafe sysctls that pods may set; a `*` may end a name.
     pub allowed_unsafe_sysctls: Vec<String>,
@@ -247,7 +247,7 @@ pub struct Config {
     pub enable_system_log_handler: bool,
     /// Serve queries of system logs.
     pub enable_system_log_query: bool,
-    /// What a node shutdown is delayed by; 0: not at all.
+    /// The delay of a node shutdown; 0: none.
     pub shutdown_grace_period: GoDuration,
     /// The part of it that belongs to critical pods.
     pub shutdown_grace_period_critical_pods: GoDuration,
@@ -336,7 +336,7 @@ pub struct AnonymousAuthentication {
     pub enabled: bool,
 }
 
-/// What callers of the server may do.
+/// The rights of the server's callers.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Authorization {

@@ -12,7 +12,7 @@ pub const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that the program was built from; `unknown` where the build could not tell.
 pub const OWN_COMMIT: &str = env!("PODWRIGHT_COMMIT");
 
-/// What `--version` prints, with its newline: one line, because installers such as kubeadm take no other.
+/// The text of `--version`, with its newline: one line, because installers such as kubeadm take no other.
 pub fn short(version: &str) -> String {
     format!("Kubernetes {version}\n")
 }
@@ -22,7 +22,7 @@ pub fn own() -> String {
     format!("podwright {OWN_VERSION} (commit {OWN_COMMIT})")
 }
 
-/// What `--version=raw` prints: Go's `%#v` of upstream's version struct.
+/// The text of `--version=raw`: Go's `%#v` of upstream's version struct.
 pub fn raw() -> String {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",

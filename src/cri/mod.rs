@@ -24,7 +24,7 @@ use crate::logic::model::ids::{ContainerId, SandboxId};
 pub use stats::*;
 pub use types::*;
 
-/// What the runtime is given at most to open a log anew: until it has, the log grows beyond its bound.
+/// The longest wait for the runtime to open a log anew: until it has, the log grows beyond its bound.
 pub const REOPEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why a call to the runtime failed.
@@ -33,7 +33,7 @@ pub enum CriError {
     /// The runtime knows no such sandbox, container or image.
     #[error("{message}")]
     NotFound {
-        /// What the runtime said.
+        /// The runtime's message.
         message: String,
     },
     /// The call did not end within its deadline.
@@ -47,13 +47,13 @@ pub enum CriError {
     /// The runtime's socket is missing, or the connection broke.
     #[error("{message}")]
     Unavailable {
-        /// What the connection said.
+        /// The connection's error.
         message: String,
     },
     /// The runtime does not have this call.
     #[error("{message}")]
     Unimplemented {
-        /// What the runtime said.
+        /// The runtime's message.
         message: String,
     },
     /// The runtime answered, but the answer lacks what the protocol requires (CRI-03).
@@ -61,7 +61,7 @@ pub enum CriError {
     InvalidAnswer {
         /// The CRI method.
         call: &'static str,
-        /// What is missing or wrong, by field.
+        /// The missing or wrong part, by field.
         problem: String,
     },
     /// Any other refusal; `message` is what upstream shows to the user.
@@ -69,7 +69,7 @@ pub enum CriError {
     Other {
         /// The gRPC status code's name, such as `Unknown`.
         code: &'static str,
-        /// What the runtime said.
+        /// The runtime's message.
         message: String,
     },
 }
@@ -80,7 +80,7 @@ impl CriError {
         matches!(self, Self::Deadline { .. } | Self::Unavailable { .. })
     }
 
-    /// What went wrong, without how gRPC begins it: upstream tells it so where a container is made or started, and an image
+    /// The cause, without gRPC's own beginning: upstream tells it so where a container is made or started, and an image
     /// pulled.
     pub fn words(&self) -> Cow<'_, str> {
         match self {
@@ -102,7 +102,7 @@ impl CriError {
     }
 }
 
-/// What a call to the runtime gives.
+/// The result of a call to the runtime.
 pub type CriResult<T> = Result<T, CriError>;
 
 /// The runtime's own account of what happens to containers, as it happens.

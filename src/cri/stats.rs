@@ -42,7 +42,7 @@ pub struct ContainerStats {
 pub struct PodSandboxStats {
     /// ID.
     pub id: String,
-    /// Whose.
+    /// The identity of the sandbox.
     pub metadata: PodSandboxMetadata,
     /// Its labels.
     pub labels: Labels,
@@ -102,7 +102,7 @@ pub struct CpuUsage {
 pub struct MemoryUsage {
     /// When it was looked at.
     pub timestamp: Moment,
-    /// What cannot be given back easily.
+    /// The memory that cannot be given back easily.
     pub working_set_bytes: Option<u64>,
     /// Up to the limit.
     pub available_bytes: Option<u64>,
@@ -164,7 +164,7 @@ pub struct NetworkInterfaceUsage {
     pub tx_errors: Option<u64>,
 }
 
-/// What a metric of the runtime is.
+/// The description of a runtime's metric.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MetricDescriptor {
     /// Name.

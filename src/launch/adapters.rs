@@ -37,7 +37,7 @@ use crate::platform::statistics::{LinuxStatistics, Places};
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::telemetry::Metrics;
 
-/// What adapters are made from.
+/// The means from which adapters are made.
 pub(super) struct Means<'a> {
     pub(super) invocation: &'a Invocation,
     pub(super) settings: &'a Settings,
@@ -111,7 +111,7 @@ fn placement() -> Result<Arc<dyn ProcessPlacement>, String> {
     Ok(Arc::new(LinuxPlacement::new(PathBuf::from("/proc"), cgroup::detect(), entry)))
 }
 
-/// What is done when heartbeats failed repeatedly.
+/// The remedy when heartbeats failed repeatedly.
 fn doubts(connected: Option<Connected>) -> Arc<dyn Fn() + Send + Sync> {
     match connected {
         Some(Connected { transport, .. }) => Arc::new(move || transport.heartbeat_failed()),

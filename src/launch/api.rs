@@ -80,7 +80,7 @@ pub(super) fn connect(
 /// A server, whom to take for it, and the certificate to show where it is not the kubeconfig's own.
 type Shown = (Kubeconfig, Option<Arc<LiveCertificate>>);
 
-/// What the credentials are made from.
+/// The means from which the credentials are made.
 struct Start<'a> {
     kubeconfig: &'a Path,
     bootstrap: &'a Path,
@@ -90,7 +90,7 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// What the kubeconfig is worth where there is a bootstrap file to fall back on.
+    /// The state of the kubeconfig where there is a bootstrap file to fall back on.
     fn state(&self) -> Result<KubeconfigState, String> {
         let path = self.kubeconfig.display();
         match std::fs::metadata(self.kubeconfig) {

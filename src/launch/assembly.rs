@@ -80,7 +80,7 @@ fn runtime(config: &Config, metrics: &Metrics) -> Result<GrpcRuntime, String> {
     GrpcRuntime::connect(endpoint, images, limit, metrics.runtime()).map_err(|error| error.to_string())
 }
 
-/// What the agent listens on, as configured; the local socket always.
+/// The listeners of the agent, as configured; the local socket always.
 fn listeners(
     invocation: &Invocation,
     agent: &Agent,
@@ -112,7 +112,7 @@ fn listeners(
     Ok(listeners.into_iter().map(|listener| Elsewhere::serve(listener, visitors)).collect())
 }
 
-/// What the server shows of the start.
+/// The pages of the server about the start.
 fn pages(invocation: &Invocation) -> Result<Pages, String> {
     let configz =
         serde_json::to_string(&Configz(&invocation.config, &invocation.flags)).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What the host is, whether the agent may run on it, and what is made ready on it before the tree starts.
+//! The host: its facts, whether the agent may run on it, and what is made ready on it before the tree starts.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
     })
 }
 
-/// What `--node-ip` names.
+/// The addresses in `--node-ip`.
 fn named_addresses(invocation: &Invocation) -> Result<Vec<std::net::IpAddr>, String> {
     let text = &invocation.flags.node_ip;
     let (named, invalid) = parse_node_ips(text).map_err(|error| format!("bad --node-ip {text:?}: {error}"))?;
@@ -148,7 +148,7 @@ pub(super) fn tune_kernel(invocation: &Invocation, tunables: &KernelTunables) ->
     }
 }
 
-/// The process's own limits, and the directories of the agent (CFG-41, CFG-42). What is not permitted is warned of.
+/// The process's own limits, and the directories of the agent (CFG-41, CFG-42). A limit that is not permitted is a warning.
 ///
 /// # Errors
 /// When a directory cannot be made.

@@ -38,7 +38,7 @@ use threads::Threads;
 pub fn run(args: &[String]) -> ExitCode {
     let invocation = match config::load(args, Host::detect()) {
         Ok(Startup::PrintAndExit { stdout, stderr }) => {
-            // Whoever has read enough (`| head`) closes the pipe.
+            // A reader that has read enough (`| head`) closes the pipe.
             let _ = io::stdout().write_all(stdout.as_bytes());
             let _ = io::stderr().write_all(stderr.as_bytes());
             return ExitCode::SUCCESS;

@@ -16,7 +16,7 @@ use crate::logic::node::node_status::{
 use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{CPU, ResourceList};
 
-/// What the Node object shows, as far as the configuration says so.
+/// The parts of the Node object that come from the configuration.
 ///
 /// # Errors
 /// When a value cannot be used; the text names the field.
@@ -98,8 +98,8 @@ fn reserved(config: &Config) -> Result<ResourceList, String> {
     Ok(sum)
 }
 
-/// What is kept for the agent, and for the system. CPUs that are kept by their numbers take the place of any amount of CPU,
-/// and count as the system's (NODE-16).
+/// The reservations for the agent, and for the system. CPUs that are kept by their numbers take the place of any amount of
+/// CPU, and count as the system's (NODE-16).
 ///
 /// # Errors
 /// When an amount cannot be read; the text names the field.

@@ -38,7 +38,7 @@ use crate::logic::serving::{ServedLogs, StreamSettings};
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::node_facts::LinuxNodeFacts;
 
-/// What the host is, as far as settings depend on it.
+/// The facts of the host on which settings depend.
 #[derive(Clone, Debug)]
 pub struct HostFacts {
     /// The node's name: lower case, never empty.
@@ -325,7 +325,7 @@ fn resource_options(invocation: &Invocation, host: &HostFacts, capacity: &Capaci
     }
 }
 
-/// What pods may use, as the Node says it.
+/// The amounts that pods may use, as the Node says it.
 fn allocatable(capacity: &CapacitySettings, host: &HostFacts, root_dir: &Path) -> ResourceList {
     let storage_bytes = LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned()).storage_bytes();
     let hugepages = host.hugepages.clone();
@@ -333,7 +333,7 @@ fn allocatable(capacity: &CapacitySettings, host: &HostFacts, root_dir: &Path) -
     node_status::allocatable(capacity, &machine, storage_bytes)
 }
 
-/// What of the memory pods may ask for, in bytes.
+/// The bytes of the memory that pods may ask for.
 fn allocatable_memory(capacity: &CapacitySettings, host: &HostFacts) -> i64 {
     let whole = Quantity::from_units(host.memory_bytes, Format::BinarySi);
     let threshold = capacity.eviction_memory.map(|threshold| threshold.of(whole));

@@ -1,7 +1,7 @@
 //! The agent's threads: one for the tree of actors, one for those who ask it something.
 //!
 //! The tree has one, for turns are short and nothing waits on it: a second one would be woken for nearly every event of
-//! the network, only to find that the first is at it. Whoever asks over a listener is served on the other: so streams take
+//! the network, only to find that the first is at it. Callers of a listener are served on the other: so streams take
 //! nothing from the tree, and a turn that does not end can still be asked about, and is named in the log.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! What the log shows of the flags at the start, at verbosity 1 (OBS-34): every flag with the value that counts.
+//! The log's lines about the flags at the start, at verbosity 1 (OBS-34): every flag with the value that counts.
 
 use serde_json::Value;
 
@@ -9,7 +9,8 @@ use crate::config::Config;
 /// Flags whose values may be secret; nothing shows them.
 pub(super) const SECRET: [&str; 2] = ["manifest-url-header", "storage-driver-password"];
 
-/// `FLAG: --name="value"` for each flag, in order of names. What the configuration has comes from there, whoever set it.
+/// `FLAG: --name="value"` for each flag, in order of names. A value that the configuration has comes from there, even
+/// if a flag set it.
 pub fn lines(parsed: &Parsed, config: &Config) -> Vec<String> {
     let config = serde_json::to_value(config).unwrap_or_default();
     let mut lines: Vec<String> = FLAGS.iter().map(|flag| line(flag, parsed, &config)).collect();

@@ -6,7 +6,7 @@ use crate::config::{decode, gates};
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// What `--help` prints on standard output.
+/// The text of `--help` on standard output.
 pub fn usage() -> String {
     let mut text = String::from(
         "The node agent: runs the pods that the API server, files and URLs ask for on this node, and keeps them healthy.\n\

@@ -8,12 +8,12 @@ use super::values::{self, Syntax};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a command line says. Without `Debug`, because headers carry credentials.
+/// The parts of a command line. Without `Debug`, because headers carry credentials.
 #[derive(Clone, PartialEq, Default)]
 pub struct Parsed {
     /// The value of each flag that was given, by name, all its occurrences taken together.
     pub values: BTreeMap<&'static str, Value>,
-    /// What is no flag.
+    /// The words that are no flags.
     pub positional: Vec<String>,
     /// A line for each use of a deprecated flag, for standard error.
     pub notices: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a mistyped flag or command was meant to be. Pure; keeps nothing.
+//! The likely meaning of a mistyped flag or command. Pure; keeps nothing.
 
 use super::table::FLAGS;
 

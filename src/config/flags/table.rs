@@ -22,7 +22,7 @@ pub struct Flag {
     pub syntax: Syntax,
     /// Where the value goes.
     pub target: Target,
-    /// What a user of the flag is told, if it should no longer be used.
+    /// The notice to a user of the flag, if it should no longer be used.
     pub deprecated: Option<&'static str>,
     /// One line for the usage text.
     pub help: &'static str,

@@ -1,4 +1,4 @@
-//! What is wrong with documents, in upstream's words.
+//! Faults in documents, in upstream's words.
 
 use super::super::{FeatureGates, decode};
 use super::{Folder, document, failure, run};

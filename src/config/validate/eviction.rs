@@ -34,9 +34,9 @@ pub enum ThresholdError {
     NoQuantity {
         /// Of which signal.
         signal: Signal,
-        /// What is written.
+        /// The text as written.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         error: QuantityError,
     },
     /// A soft threshold without its period.

@@ -18,14 +18,14 @@ use self::eviction::thresholds;
 use super::gates::FeatureGates;
 use super::types::Config;
 
-/// What validation must know about the host.
+/// The facts of the host that validation needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Host {
     /// The host has no unified (v2) cgroup hierarchy.
     pub cgroup_v1: bool,
 }
 
-/// What the rules look at, and the texts of those that are broken.
+/// The subject of the rules, and the texts of those that are broken.
 struct Review<'a> {
     config: &'a Config,
     gates: &'a FeatureGates,

@@ -1,4 +1,4 @@
-//! What the runtime says of itself, sandboxes, containers and images, checked for what the protocol makes mandatory.
+//! Answers of the runtime about itself, sandboxes, containers and images, checked for what the protocol makes mandatory.
 
 use super::signals::signal_name;
 use super::{invalid, moment, require, required_message};
@@ -394,7 +394,7 @@ mod tests {
             prop_assert_eq!(mount(wire::Mount::from(&told)), told);
         }
 
-        /// Whatever numbers and gaps: an answer is taken, or refused by name.
+        /// An answer with any numbers and gaps is taken, or refused by name.
         #[test]
         fn any_container_status_is_taken_or_refused(
             numbers in any::<[i32; 4]>(),

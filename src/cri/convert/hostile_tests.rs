@@ -77,7 +77,7 @@ fn texts() -> BTreeMap<String, String> {
     texts
 }
 
-/// What a runtime tells of sandboxes, containers, images and itself.
+/// The answers of a runtime about sandboxes, containers, images and itself.
 impl Odd {
     fn amount(self) -> u64 {
         self.number.cast_unsigned()

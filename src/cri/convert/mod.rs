@@ -16,7 +16,7 @@ pub(super) use stats::*;
 use super::{CriError, CriResult};
 use crate::logic::model::time::Moment;
 
-/// A time of the wire: nanoseconds since 1970. What is before is none: a runtime in Go that was killed while it made a
+/// A time of the wire: nanoseconds since 1970. An earlier time is none: a runtime in Go that was killed while it made a
 /// sandbox tells, when it is back, that it made it at its zero time, which comes over the wire as the year 1754.
 fn moment(nanoseconds: i64) -> Moment {
     Moment(nanoseconds).max(Moment::EPOCH)

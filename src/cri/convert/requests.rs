@@ -1,4 +1,4 @@
-//! What the agent tells the runtime, as wire messages. Total: whatever our types can say, the wire can.
+//! Requests of the agent to the runtime, as wire messages. Total: all that our types can say, the wire can.
 
 use super::signals::signal_number;
 use crate::cri::types as own;

@@ -26,10 +26,10 @@ use super::connection::Attempts;
 /// The longest error text that is read, in bytes as sent, where most signs other than letters take three. The default of
 /// 16 KiB would turn the long story of a failed pull into a broken stream.
 const ERROR_MAX: u32 = 1024 * 1024;
-/// What the runtime may send before the agent has read it: on one call, and on all together.
+/// The bytes that the runtime may send before the agent has read them: on one call, and on all together.
 const WINDOW: (u32, u32) = (2 * 1024 * 1024, 4 * 1024 * 1024);
 
-/// What went wrong between here and the runtime.
+/// An error between here and the runtime.
 type Trouble = Box<dyn Error + Send + Sync>;
 
 /// The way of calls to one socket. Clones share the connection.
@@ -49,7 +49,7 @@ impl Channel {
 }
 
 impl Shared {
-    /// What a call can be put on: of the connection, or of a new one where that has ended.
+    /// The sender of a call: of the connection, or of a new one where that has ended.
     async fn sender(&self) -> Result<SendRequest<Bytes>, Trouble> {
         let mut connection = self.connection.lock().await;
         if let Some(sender) = &*connection

@@ -41,7 +41,7 @@ struct Failure {
     text: String,
     /// No attempt before.
     until: Instant,
-    /// What `until` was made of.
+    /// The wait from which `until` was made.
     wait: Duration,
 }
 

@@ -198,7 +198,7 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
 
-/// What is wrong with an answer that the gRPC library refused to read: too large, or no such message.
+/// The fault in an answer that the gRPC library refused to read: too large, or no such message.
 fn unreadable(status: &Status) -> Option<&str> {
     let told = status.message();
     let too_large = status.code() == Code::OutOfRange && told.contains("decoded message length too large");
@@ -234,7 +234,7 @@ fn code_name(code: Code) -> &'static str {
     }
 }
 
-/// What is already gone need not be stopped or removed.
+/// An object that is already gone need not be stopped or removed.
 fn absent_is_done(outcome: CriResult<()>) -> CriResult<()> {
     match outcome {
         Err(CriError::NotFound { .. }) => Ok(()),

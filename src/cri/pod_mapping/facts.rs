@@ -1,4 +1,4 @@
-//! What the mapping of a container needs to know besides the pod.
+//! The facts, besides the pod, that the mapping of a container needs.
 
 use crate::cri::types::{Device, Image, Labels, LinuxContainerResources, Mount, UserNamespace};
 use crate::logic::environment::EnvironmentSources;
@@ -36,7 +36,7 @@ impl ImageUser {
     }
 }
 
-/// What a container's configuration needs to know besides the pod. No `Debug`: it holds Secrets.
+/// The facts, besides the pod, that a container's configuration needs. No `Debug`: it holds Secrets.
 #[derive(Clone, Default)]
 pub struct ContainerFacts {
     /// How often it was started before.
@@ -69,11 +69,11 @@ pub struct ContainerFacts {
     pub target: Option<ContainerId>,
     /// One mount for each of the container's `volumeMounts`, in that order.
     pub volume_mounts: Vec<Mount>,
-    /// What device plugins gave.
+    /// The parts from device plugins.
     pub devices: DeviceFacts,
 }
 
-/// What device plugins and block volumes add to a container.
+/// The parts that device plugins and block volumes add to a container.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceFacts {
     /// Devices.

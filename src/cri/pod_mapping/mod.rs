@@ -68,9 +68,9 @@ pub enum MappingError {
     UnsafeName {
         /// Which name.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: UnsafeSegment,
     },
 }

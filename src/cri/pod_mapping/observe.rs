@@ -13,7 +13,7 @@ use crate::logic::model::runtime_pod::{
 use crate::logic::model::time::Stamp;
 use crate::logic::resources::{quota_to_milli_cpu, shares_to_milli_cpu};
 
-/// Whose sandbox or container it is, as its labels tell; `None` when it is none of a pod's.
+/// The pod of a sandbox or container, as its labels tell; `None` when it is none of a pod's.
 pub fn pod_identity(labels: &Labels) -> Option<(PodUid, FullName)> {
     let text = |key: &str| labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
     let uid = text(labels::POD_UID)?;
@@ -49,7 +49,7 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId, stop_
     }
 }
 
-/// What the runtime says of CPU and memory; nothing where it says neither (upstream's `toKubeContainerResources`).
+/// The runtime's CPU and memory; nothing where it says neither (upstream's `toKubeContainerResources`).
 fn runtime_resources(told: &LinuxContainerResources) -> Option<RuntimeResources> {
     let positive = |value: i64| (value > 0).then_some(value);
     let resources = RuntimeResources {

@@ -17,7 +17,7 @@ use crate::logic::network::dns::{DnsWarning, NodeDns, pod_dns};
 use crate::logic::network::hostname::PodHostname;
 use crate::logic::pods::pod_admission::dotted;
 
-/// What a sandbox' configuration needs to know besides the pod.
+/// The facts, besides the pod, that a sandbox' configuration needs.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxFacts {
     /// Counts re-creations, from 0.
@@ -26,7 +26,7 @@ pub struct SandboxFacts {
     pub pod_logs: String,
     /// The pod's cgroup, in the form of the cgroup driver.
     pub cgroup_parent: String,
-    /// What the node knows about names.
+    /// The node's facts about names.
     pub dns: NodeDns,
     /// The pod's sums without overhead.
     pub resources: LinuxContainerResources,

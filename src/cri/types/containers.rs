@@ -88,7 +88,7 @@ pub struct Device {
     pub permissions: String,
 }
 
-/// What makes a container.
+/// The configuration of a container.
 #[derive(Clone, PartialEq, Default)]
 pub struct ContainerConfig {
     /// Name and attempt.
@@ -111,7 +111,7 @@ pub struct ContainerConfig {
     pub cdi_devices: Vec<String>,
     /// For lookups.
     pub labels: Labels,
-    /// What the agent wants to know again later.
+    /// Notes that the agent wants to read again later.
     pub annotations: Labels,
     /// Relative to the sandbox' log directory.
     pub log_path: String,
@@ -225,7 +225,7 @@ pub struct ContainerStatus {
     pub stop_signal: Option<String>,
 }
 
-/// What `ExecSync` gives.
+/// The result of `ExecSync`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct ExecOutcome {
     /// Standard output.
@@ -255,7 +255,7 @@ pub struct Streams {
     pub tty: bool,
 }
 
-/// What happened to a container.
+/// The kind of an event of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerEventKind {
     /// Made.
@@ -273,7 +273,7 @@ pub enum ContainerEventKind {
 pub struct ContainerEvent {
     /// The container, or the sandbox itself.
     pub container_id: ContainerId,
-    /// What happened.
+    /// The kind of the event.
     pub kind: ContainerEventKind,
     /// When.
     pub created_at: Moment,

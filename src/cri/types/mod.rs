@@ -1,4 +1,4 @@
-//! What the agent and the runtime tell each other, in our own plain types.
+//! The messages between the agent and the runtime, in our own plain types.
 //!
 //! One type for each message of CRI v1 that a Linux node uses; names are the protocol's. Windows' messages have no
 //! place on a Linux node and end in `convert`.

@@ -4,10 +4,10 @@ use super::{Labels, LinuxContainerResources, LinuxSandboxSecurityContext, Namesp
 use crate::logic::model::ids::SandboxId;
 use crate::logic::model::time::Moment;
 
-/// What makes a sandbox.
+/// The configuration of a sandbox.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PodSandboxConfig {
-    /// Whose sandbox.
+    /// The identity of the sandbox.
     pub metadata: PodSandboxMetadata,
     /// Empty on the host's network.
     pub hostname: String,
@@ -94,7 +94,7 @@ pub struct LinuxPodSandboxConfig {
 pub struct PodSandbox {
     /// ID.
     pub id: SandboxId,
-    /// Whose.
+    /// The identity of the sandbox.
     pub metadata: PodSandboxMetadata,
     /// State.
     pub state: SandboxState,
@@ -124,7 +124,7 @@ pub struct PodSandboxFilter {
 pub struct PodSandboxStatus {
     /// ID.
     pub id: SandboxId,
-    /// Whose.
+    /// The identity of the sandbox.
     pub metadata: PodSandboxMetadata,
     /// State.
     pub state: SandboxState,
@@ -134,7 +134,7 @@ pub struct PodSandboxStatus {
     pub ips: Vec<String>,
     /// Whether the runtime told of the network, and no primary address.
     pub lacks_address: bool,
-    /// Whose network namespace it uses.
+    /// The owner of its network namespace.
     pub network_mode: NamespaceMode,
     /// Its labels.
     pub labels: Labels,

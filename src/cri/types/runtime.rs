@@ -18,7 +18,7 @@ pub struct RuntimeStatus {
     pub conditions: Vec<RuntimeCondition>,
     /// Handlers, by name.
     pub handlers: Vec<RuntimeHandler>,
-    /// What the runtime as a whole can do.
+    /// The abilities of the runtime as a whole.
     pub features: RuntimeFeatures,
 }
 
@@ -53,7 +53,7 @@ pub struct RuntimeHandler {
     pub user_namespaces: bool,
 }
 
-/// What the runtime can do, whatever the handler.
+/// The abilities of the runtime under any handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RuntimeFeatures {
     /// `supplementalGroupsPolicy`.
@@ -62,7 +62,7 @@ pub struct RuntimeFeatures {
     pub user_namespaces_host_network: bool,
 }
 
-/// Who creates cgroups.
+/// The creator of cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CgroupDriver {

@@ -40,7 +40,7 @@ pub struct NamespaceOptions {
     pub userns: Option<UserNamespace>,
 }
 
-/// Whose namespace.
+/// The owner of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum NamespaceMode {
     /// The pod's.
@@ -149,7 +149,7 @@ pub struct LinuxContainerSecurityContext {
     pub apparmor: Option<SecurityProfile>,
 }
 
-/// Who a container's first process is.
+/// The user of a container's first process.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LinuxContainerUser {
     /// UID.

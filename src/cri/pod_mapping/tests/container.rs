@@ -43,7 +43,7 @@ fn file(host_path: &str, container_path: &str) -> Mount {
     Mount { host_path: host_path.into(), container_path: container_path.into(), ..Mount::default() }
 }
 
-/// What a plain pod's container must be, field by field.
+/// The container of a plain pod, field by field.
 pub(super) fn plain() -> ContainerConfig {
     ContainerConfig {
         metadata: ContainerMetadata { name: "app".into(), attempt: 3 },

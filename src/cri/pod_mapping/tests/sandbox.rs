@@ -30,7 +30,7 @@ fn config(changes: Value) -> PodSandboxConfig {
     sandbox_config(&pod(changes), &facts()).unwrap().0
 }
 
-/// What a plain pod's sandbox must be, field by field.
+/// The sandbox of a plain pod, field by field.
 fn plain() -> PodSandboxConfig {
     PodSandboxConfig {
         metadata: PodSandboxMetadata { name: "web".into(), uid: UID.into(), namespace: "shop".into(), attempt: 2 },
