@@ -18,7 +18,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// How often stillness is looked for, in parts of what is allowed.
 const LOOKS: u32 = 4;
 
-/// What went through a stream. Shared by the tasks that carry it, look for stillness, and write it down.
+/// The bytes that went through a stream. Shared by the tasks that carry it, look for stillness, and write it down.
 #[derive(Default)]
 pub(super) struct Traffic {
     to_runtime: AtomicU64,
