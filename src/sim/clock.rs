@@ -20,7 +20,7 @@ pub struct VirtualTime {
     set_off: Arc<AtomicI64>,
 }
 
-/// What an event of the node is dated with.
+/// The date of an event of the node.
 #[derive(Clone, Copy, Debug)]
 pub struct Date {
     /// The node's wall clock, which tells it to others.

@@ -1,4 +1,4 @@
-//! What the simulated runtime holds: sandboxes and containers, with containerd's rules for them. No waiting here.
+//! The objects of the simulated runtime: sandboxes and containers, with containerd's rules for them. No waiting here.
 //!
 //! Owned by the node. Survives restarts of the runtime and of the agent, as containers do.
 
@@ -23,7 +23,7 @@ use crate::logic::model::time::Moment;
 pub struct SimSandbox {
     /// ID.
     pub id: SandboxId,
-    /// Whose.
+    /// The identity of the sandbox.
     pub metadata: PodSandboxMetadata,
     /// State.
     pub state: SandboxState,
@@ -57,7 +57,7 @@ pub struct SimContainer {
     pub metadata: ContainerMetadata,
     /// State.
     pub state: ContainerState,
-    /// What it does.
+    /// Its behaviour.
     pub behaviour: Behaviour,
     /// How it ended.
     pub exit_code: i32,
@@ -69,7 +69,7 @@ pub struct SimContainer {
     pub image: String,
     /// Its log; absolute.
     pub log_path: String,
-    /// What is in force of its resources.
+    /// Its resources in force.
     pub resources: LinuxContainerResources,
     /// Bytes of memory that it uses.
     pub memory: u64,
@@ -152,8 +152,8 @@ impl Containers {
         Ok(id)
     }
 
-    /// What a runtime that was killed while it made a sandbox holds of it when it is back: one that never worked, without a
-    /// time.
+    /// The sandbox that a runtime was making when it was killed, as it is when the runtime is back: one that never worked,
+    /// without a time.
     pub fn cut_off_sandbox(&mut self, config: &PodSandboxConfig) -> CriResult<()> {
         let id = self.run_sandbox(config, Moment::EPOCH)?;
         self.stop_sandbox(&id);

@@ -1,4 +1,4 @@
-//! What goes wrong, how often, and by whose chance.
+//! Faults, their rates, and the chance that decides them.
 
 pub mod crashes;
 pub mod random;
@@ -32,7 +32,7 @@ pub enum Fault {
     Disk,
     /// Cgroups cannot be made or removed.
     Cgroups,
-    /// What is left of pods cannot be removed, for minutes: calls fail, or hang.
+    /// The remains of pods cannot be removed, for minutes: calls fail, or hang.
     Removals,
     /// Volumes cannot be unmounted, for minutes: calls fail, or hang.
     Unmounts,
@@ -96,7 +96,7 @@ impl Fault {
     }
 }
 
-/// What becomes of one call to the runtime.
+/// The fate of one call to the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It works.
@@ -197,7 +197,7 @@ impl Faults {
         self.calls.between(Duration::from_millis(1), Duration::from_millis(longest))
     }
 
-    /// What becomes of the next call.
+    /// The fate of the next call.
     pub fn fate(&self) -> Fate {
         if self.strikes(Fault::Refusals, 0.06) {
             Fate::Refused

@@ -1,5 +1,5 @@
-//! What must hold whatever goes wrong, by name. Checked at each change of the runtime; what must hold once all is quiet
-//! is in [`super::world::truth`].
+//! Invariants that hold under all faults, by name. Checked at each change of the runtime; [`super::world::truth`] has
+//! those that must hold once all is quiet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -71,7 +71,7 @@ pub struct Violation {
     pub at: Duration,
     /// How.
     pub how: String,
-    /// What shows it again.
+    /// The command that shows it again.
     pub command: String,
 }
 
@@ -89,7 +89,7 @@ struct State {
     violations: Vec<Violation>,
     command: String,
     wanted: BTreeSet<PodUid>,
-    /// What was wanted when the agent last read the manifests.
+    /// The pods that were wanted when the agent last read the manifests.
     read: BTreeSet<PodUid>,
     never: BTreeSet<PodUid>,
     starts: BTreeMap<(PodUid, String), u32>,

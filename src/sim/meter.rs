@@ -15,11 +15,11 @@ use crate::actors::kit::trace::lock;
 pub struct TurnCost {
     /// How many.
     pub turns: u64,
-    /// What they took together.
+    /// The time that they took together.
     pub took: Duration,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// By kind of actor.
@@ -60,7 +60,7 @@ impl TurnMeter {
         Self { clock, time, state: Mutex::default() }
     }
 
-    /// What was measured since the last time.
+    /// The measurements since the last time.
     pub fn take(&self) -> Measured {
         std::mem::take(&mut lock(&self.state).measured)
     }

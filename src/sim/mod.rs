@@ -36,14 +36,14 @@ const THREAD: &str = "simulated";
 /// Stack of a run's thread, in bytes.
 const STACK: usize = 4 << 20;
 
-/// What a run gives.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run<T> {
-    /// What the test's own code gave.
+    /// The result of the test's own code.
     pub value: T,
-    /// What was broken.
+    /// The invariants that were broken.
     pub violations: Vec<Violation>,
-    /// What happened.
+    /// The story of the run.
     pub story: Vec<Line>,
 }
 

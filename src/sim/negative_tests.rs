@@ -25,7 +25,7 @@ use crate::platform::pods::manifests::ManifestFolder;
 use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::volumes::VolumeHost;
 
-/// What the tests of this file are about; `every_invariant_has_its_negative_test` compares it with the invariants.
+/// The subjects of this file's tests; `every_invariant_has_its_negative_test` compares them with the invariants.
 const TRIPPED: &[&str] = &[
     ONE_INSTANCE,
     NEVER_TWICE,
@@ -71,7 +71,7 @@ pub(super) fn trips<F: Future<Output = ()>>(
     assert_eq!(broken, BTreeSet::from([name]), "{}", super::describe(&run.violations, &run.story));
 }
 
-/// What is not as it should be, by name; told with how.
+/// The names of the parts that are not as they should be; told with how.
 async fn named_problems(world: &World) -> BTreeSet<&'static str> {
     let problems = world.problems().await;
     for (name, how) in &problems {
@@ -386,7 +386,7 @@ fn a_status_that_goes_back_is_seen() {
     }
 }
 
-/// What the truth says of a pod of this policy that is told as ended.
+/// The verdict of the truth on a pod of this policy that is told as ended.
 fn judged(
     pod: SimPod,
     phase: &'static str,

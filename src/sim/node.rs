@@ -41,17 +41,17 @@ type Orphan = (Duration, Box<dyn FnOnce(&Node) + Send>);
 pub struct Node {
     /// Time.
     pub time: VirtualTime,
-    /// What happened.
+    /// The story of the run.
     pub story: Arc<Story>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Arc<Faults>,
-    /// What must hold.
+    /// The invariants.
     pub invariants: Invariants,
     /// Sandboxes and containers.
     pub containers: Mutex<Containers>,
     /// How they were, for lists that are old.
     pub past: Mutex<Past>,
-    /// Who hears of them.
+    /// The listeners to them.
     pub events: Events,
     /// Wakes whoever watches the memory that containers use.
     pub memory_changed: tokio::sync::Notify,
@@ -75,7 +75,7 @@ pub struct Node {
     late_effect: AtomicBool,
     /// Counts restarts of the runtime.
     pub runtime_epoch: AtomicU64,
-    /// What the runtime says of itself and of the network, by condition; absent ones are well.
+    /// The runtime's conditions of itself and of the network; absent ones are well.
     pub conditions: Mutex<BTreeMap<&'static str, String>>,
     /// A method of the runtime that never answers, without any effect.
     pub hung: Mutex<Option<&'static str>>,

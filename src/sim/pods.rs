@@ -16,7 +16,7 @@ pub struct SimSpec {
     pub name: String,
     /// Image.
     pub image: String,
-    /// What it does; see [`super::pods::behaviour`].
+    /// Its behaviour; see [`super::pods::behaviour`].
     pub does: String,
     /// Its own `restartPolicy`.
     pub restarts: Option<&'static str>,
@@ -35,7 +35,7 @@ impl SimSpec {
         self.restarts == Some("Always")
     }
 
-    /// What it does.
+    /// Its behaviour.
     pub fn behaviour(&self) -> Behaviour {
         Behaviour::parse(std::slice::from_ref(&self.does))
     }

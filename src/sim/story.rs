@@ -1,4 +1,4 @@
-//! What happened in a run, in order: virtual times, who, what. Names and times only, so that one seed tells one story.
+//! The story of a run, in order: virtual times, who, what. Names and times only, so that one seed tells one story.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -12,9 +12,9 @@ use crate::actors::kit::trace::lock;
 pub struct Line {
     /// Virtual time.
     pub at: Duration,
-    /// Whose doing: `runtime`, `agent`, `user`, `fault`, …
+    /// The source: `runtime`, `agent`, `user`, `fault`, …
     pub who: &'static str,
-    /// What.
+    /// The event.
     pub what: String,
 }
 

@@ -37,10 +37,10 @@ pub const SETTLE_LIMIT: Duration = Duration::from_secs(900);
 /// Work that is never over.
 const STANDING: [&str; 6] = ["event stream", "watch folder", "listen", "watch pods", "watch node", "watch memory"];
 
-/// What a run is made of.
+/// The settings of a run.
 #[derive(Clone)]
 pub struct Options {
-    /// What goes wrong, from the beginning.
+    /// The faults, from the beginning.
     pub faults: BTreeSet<Fault>,
     /// One exact crash.
     pub crash: Option<Crash>,
@@ -56,7 +56,7 @@ pub struct Options {
     pub offline: bool,
     /// Turns are measured by this clock of the run's thread.
     pub turn_clock: Option<fn() -> Duration>,
-    /// What shows the run again, for violations.
+    /// The command that shows the run again, for violations.
     pub command: String,
 }
 
@@ -81,7 +81,7 @@ impl Default for Options {
 pub struct Wanted {
     /// UID.
     pub uid: PodUid,
-    /// What it is.
+    /// The pod.
     pub pod: SimPod,
 }
 
@@ -149,7 +149,7 @@ impl World {
         &self.shared.node
     }
 
-    /// Who measures turns, where that was asked for.
+    /// The meter of turns, where one was asked for.
     pub fn meter(&self) -> Option<Arc<TurnMeter>> {
         self.shared.meter.clone()
     }
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// What is wanted, by name.
+    /// The wanted pods, by name.
     pub fn wanted(&self) -> BTreeMap<String, Wanted> {
         lock(&self.shared.wanted).clone()
     }
@@ -385,7 +385,7 @@ impl World {
         }
     }
 
-    /// What happens to containers by themselves.
+    /// The troubles of containers by themselves.
     fn trouble_containers(&self, random: &Random) {
         let faults = &self.node().faults;
         let some_running = || {
@@ -420,7 +420,7 @@ impl World {
         self.shared.crashes.crash_next(kind);
     }
 
-    // What comes of it.
+    // The results.
 
     /// Waits until no operation is open but standing ones, and nothing changed for 5 s; at most an hour.
     pub async fn quiet(&self) {
@@ -439,7 +439,7 @@ impl World {
         }
     }
 
-    /// What is not as it should be, once all is quiet.
+    /// The parts that are not as they should be, once all is quiet.
     pub async fn problems(&self) -> Vec<truth::Problem> {
         match self.shared.link {
             Some(_) => cluster_truth::problems(self).await,
@@ -447,8 +447,8 @@ impl World {
         }
     }
 
-    /// Waits until the node is what it should be and stays so for some seconds; says how long that took. What it is not
-    /// at the end of [`SETTLE_LIMIT`] is a broken invariant each.
+    /// Waits until the node is what it should be and stays so for some seconds; says how long that took. Each part that is
+    /// not so at the end of [`SETTLE_LIMIT`] is a broken invariant.
     pub async fn settle(&self) -> Duration {
         let began = self.node().time.elapsed();
         let (mut version, mut good, mut last) = (u64::MAX, 0, vec![]);
@@ -509,7 +509,7 @@ impl World {
         self.node().invariants.violations()
     }
 
-    /// What happened so far.
+    /// The story so far.
     pub fn story(&self) -> Vec<Line> {
         self.node().story.lines()
     }

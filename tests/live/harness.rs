@@ -37,7 +37,7 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A private runtime, and the agent that may run on it.
 pub struct Node {
-    /// What `testenv.sh` calls things.
+    /// The names of `testenv.sh`.
     pub env: BTreeMap<String, String>,
     /// All of the node's files.
     pub dir: PathBuf,
@@ -47,7 +47,7 @@ pub struct Node {
     pub flags: Vec<String>,
     /// Variables of the agent's environment beside those of the test's own.
     pub variables: Vec<(&'static str, String)>,
-    /// What the agent is started through, such as `unshare` and its arguments; nothing when empty.
+    /// The command before the agent's, such as `unshare` and its arguments; nothing when empty.
     pub wrapper: Vec<String>,
     agent: Option<Child>,
     tokio: tokio::runtime::Runtime,
@@ -189,13 +189,13 @@ impl Node {
         self.wait_for_agent();
     }
 
-    /// What agents of this node have said so far.
+    /// The output of this node's agents so far.
     pub fn log(&self) -> String {
         let bytes = fs::read(self.dir.join("agent.log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What `podwright COMMAND -o json` says, once the agent answers.
+    /// The answer of `podwright COMMAND -o json`, once the agent answers.
     pub fn ask(&self, command: &[&str]) -> Option<Value> {
         let output = Command::new(AGENT)
             .args(command)
@@ -354,7 +354,7 @@ impl Node {
         self.eventually_none(&format!("no container of {pod}"), || self.all_containers(pod));
     }
 
-    /// What a container has written, without the runtime's stamps.
+    /// The output of a container, without the runtime's stamps.
     pub fn output(&self, container: &ContainerStatus) -> String {
         let text = fs::read_to_string(&container.log_path).unwrap_or_default();
         text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default().to_owned() + "\n").collect()
@@ -467,7 +467,7 @@ impl Node {
         })
     }
 
-    /// What a reader of a failure needs: the end of the agent's log.
+    /// The text for the reader of a failure: the end of the agent's log.
     fn story(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();

@@ -1,7 +1,7 @@
 //! The agent as it ships, over a real containerd with real containers.
 //!
 //! Every test has a node of its own (`harness`): a private containerd, a private cgroup, directories and ports that
-//! nobody else uses. What the runtime holds is asked from the runtime itself, never from the agent. Where the machine
+//! nobody else uses. The runtime itself is asked for its objects, never the agent. Where the machine
 //! cannot run containers, each test says why and passes, or fails under `PODWRIGHT_LIVE=1` (`skips`). `CONTAINERD=<folder>` picks another containerd.
 //!
 //! Time is only ever bounded from below, or waited for generously: nothing here measures speed.

@@ -115,7 +115,7 @@ impl Served {
 
     // ------------------------------------------------------------ objects
 
-    /// What somebody who may do everything does.
+    /// The request of an administrator.
     fn admin(&self, method: &str, path: &str, body: Value) -> Value {
         self.api.admin(method, path, body).unwrap_or_else(|why| panic!("{method} {path}: {why:?}"))
     }
@@ -170,7 +170,7 @@ impl Served {
     }
 }
 
-/// What the runtime and the API call a container.
+/// Whether the pod's status has the container's ID.
 fn is_told(pod: &Value, container: &ContainerStatus) -> bool {
     container_status(pod, "main")["containerID"] == format!("containerd://{}", container.id)
 }
@@ -198,7 +198,7 @@ fn a_node_registers_and_renews_its_lease() {
     served.wait(LEASES, NODE_NAME, "renewed", later);
 }
 
-/// What there was of a pod at the moment at which the agent took it from the API server.
+/// The state of a pod at the moment at which the agent took it from the API server.
 struct Farewell {
     /// Its container's process.
     lived: bool,

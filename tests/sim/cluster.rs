@@ -101,7 +101,7 @@ fn a_cluster_is_served_with_the_offline_store() {
     });
 }
 
-/// What these are told of the cluster, a mailbox for one message has no room for: it is told again.
+/// Actors whose mailboxes have room for one message miss news of the cluster: they are told again.
 #[test]
 fn a_cluster_is_served_while_mailboxes_are_full() {
     let small = ["ApiSource", "StatusManager", "MirrorManager", "ObjectCache", "NodeStatus"];
@@ -120,7 +120,7 @@ fn a_mirror_is_told_of_although_the_one_before_is_gone() {
     drop(standard_with(1, 8, 30, "api,kills,crashes", options, " --mailbox MirrorManager:1"));
 }
 
-/// Who knew how a pod had ended was restarted, and the API server had not shown yet that it knew: the pod was told as
+/// The agent was restarted, and forgot how a pod had ended before the API server showed that it knew: the pod was told as
 /// failed after it had been told as succeeded.
 #[test]
 fn an_end_that_was_told_is_not_told_otherwise() {
@@ -207,8 +207,8 @@ fn pods_run_on_while_the_api_server_is_away() {
     });
 }
 
-/// What is told of a pod that starts: that it is being made, its address, that it runs. What the runtime alone knows of
-/// a container, such as its user, is told with the last and not after it.
+/// The statuses of a pod that starts: that it is being made, its address, that it runs. Facts that the runtime alone
+/// knows, such as a container's user, are told with the last one and not after it.
 #[test]
 fn a_pod_that_starts_costs_three_patches() {
     simulate_with(1, in_a_cluster(), |world| async move {

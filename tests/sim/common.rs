@@ -8,7 +8,7 @@ use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::scenarios::scenario;
 use podwright::sim::{Options, SimPod, World, describe, run};
 
-/// What the derived seeds come from when nobody names the tree.
+/// The source of the derived seeds when nobody names the tree.
 const TREE_DEFAULT: &str = "no tree";
 
 /// `fixed` seeds from 0 on, and `derived` ones that follow from the source tree (`PODWRIGHT_TREE_HASH`): the same commit

@@ -1,4 +1,4 @@
-//! What a test says when the machine cannot show what the test is about. The library's own tests use this module, and
+//! The message of a test when the machine cannot show the test's subject. The library's own tests use this module, and
 //! the programs under `tests/` include the file.
 //!
 //! `PODWRIGHT_LIVE=1` promises a machine that can run containers, mount, and make cgroups: every [`skip`] is then a

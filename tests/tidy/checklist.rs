@@ -27,8 +27,8 @@ pub const RANGES: &[(&str, &[(u32, u32)])] = &[
     ("PAIN", &[(1, 42)]),
 ];
 
-/// What went wrong in kubelets, and next to them, before: all that is known. The name of a test of such a line names it as
-/// well: `cve_2020_8551_…`. What this agent cannot repeat has `none`, and why.
+/// Faults of earlier kubelets, and next to them: all that is known. The name of a test of such a line names it as
+/// well: `cve_2020_8551_…`. A fault that this agent cannot repeat has `none`, and why.
 const CVES: &[&str] = &[
     "CVE-2017-1002101",
     "CVE-2017-1002102",
@@ -102,7 +102,7 @@ struct Line {
     place: Option<(usize, u32)>,
     /// As written.
     layer: String,
-    /// What comes after the layer.
+    /// The text after the layer.
     rest: String,
 }
 
@@ -130,7 +130,7 @@ impl Line {
         LAYERS.iter().position(|(name, _)| *name == self.layer)
     }
 
-    /// What is wrong with it by itself.
+    /// The fault in it by itself.
     fn complaint(&self, files: &BTreeMap<String, Source>, guest: &str) -> Option<String> {
         if self.place.is_none() {
             return Some(format!("{} is no id of the checklists that are told of here", self.id));

@@ -122,7 +122,7 @@ fn module_of(source: &Source) -> Place {
     parts.into_iter().filter(|part| !matches!(*part, "mod" | "lib")).map(str::to_owned).collect()
 }
 
-/// What the modules of the crate name of each other.
+/// The names that the modules of the crate use of each other.
 #[derive(Default)]
 struct Crate {
     modules: BTreeSet<Place>,

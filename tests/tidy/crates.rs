@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use crate::settle;
 use crate::source::{paths_after, sources};
 
-/// What rustix serves everywhere: files by descriptor (`openat2` and its family), with their errors. Paths that a container
-/// can influence go through this family alone, and a descriptor's flags, modes and errors are of one crate.
+/// The part of rustix that serves everywhere: files by descriptor (`openat2` and its family), with their errors. Paths
+/// that a container can influence go through this family alone, and a descriptor's flags, modes and errors are of one
+/// crate.
 const RUSTIX_EVERYWHERE: [&str; 2] = ["fs", "io"];
 
 /// Where rustix serves for what nix lacks; all other system calls are nix's.

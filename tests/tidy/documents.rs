@@ -188,7 +188,7 @@ fn the_table_of_actors_has_the_figures_of_the_tree() {
         if (mailbox, budget, stop) != (&*figures.0, &*figures.1, &*figures.2) {
             complaints.push(format!("{name}: {mailbox}, {budget}, {stop} where the agent has {figures:?}"));
         }
-        // What stands behind the semicolon is no actor that is asked to repeat.
+        // The text behind the semicolon is no actor that is asked to repeat.
         let before = learns.split(';').next().unwrap_or_default();
         let is_child = |word: &&str| Child::iter().any(|child| <&str>::from(child) == *word);
         let named: BTreeSet<&str> = identifiers(before).filter(is_child).collect();

@@ -1,6 +1,6 @@
 //! Tidy: checks on the source tree that the compiler does not make. Each failure names file, line and rule.
 //!
-//! What is looked at is code: comments and the insides of strings are blanked first, and the tests' own code is left out
+//! The tests look at code: comments and the insides of strings are blanked first, and the tests' own code is left out
 //! where a rule does not bind it. Lists of exceptions are short, each with its reason, and are not meant to grow.
 
 mod checklist;
@@ -18,7 +18,7 @@ use podwright::messages::root::Child;
 use source::{Source, paths_after, sources};
 use strum::IntoEnumIterator;
 
-/// What each folder may import of this crate; an entry with `::` lets in that module only.
+/// The modules of this crate that each folder may import; an entry with `::` lets in that module only.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("src/logic", &["logic"]),
     // Of `platform` the plain data of some adapters.
@@ -67,7 +67,7 @@ const OWNED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a decision must not know: clocks, waits, chance, the outside.
+/// Words that a decision must not know: clocks, waits, chance, the outside.
 const IMPURE: &[&str] = &[
     "tokio",
     "ractor",

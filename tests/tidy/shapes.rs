@@ -1,7 +1,8 @@
 //! Shapes: how long files and functions are, how many fields structs have and how many variants messages.
 //!
-//! `cargo test --test tidy -- --nocapture shapes` prints the largest of each. What is over its bound is in a list, with its
-//! size when it was let in and the reason. The lists only shrink: an entry may not grow, and one that is not needed goes.
+//! `cargo test --test tidy -- --nocapture shapes` prints the largest of each. An entry over its bound is in a list,
+//! with its size when it was let in and the reason. The lists only shrink: an entry may not grow, and one that is not
+//! needed goes.
 
 use crate::settle;
 use crate::source::{Source, sources};

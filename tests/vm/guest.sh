@@ -249,16 +249,16 @@ YAML
 }
 
 SWAP_MIB=64
-# What a file of a container's cgroup says, with the driver cgroupfs.
+# The content of a file of a container's cgroup, with the driver cgroupfs.
 file_is() { # CONTAINER FILE VALUE
     local id
     id=$(ctr_ containers ls -q "labels.\"io.kubernetes.container.name\"==$1")
     is "$(cat "$(kubepods cgroupfs)"/*/pod*/"$id/$2")" "$3"
 }
 
-# What only the cgroups of version 2 know of swap and of what ends together (RES-15, RES-20). Of the swap critical pods
-# have no part (KEP-2400), as all from files are; where nobody says anything, the kernel gives them all of it. What part
-# others have is a formula, and tested as one.
+# Swap, and containers whose processes end together: only the cgroups of version 2 know them (RES-15, RES-20). Critical
+# pods have no part of the swap (KEP-2400), as all from files are; where nobody says anything, the kernel gives them all
+# of it. The part of others is a formula, and tested as one.
 test_swap() {
     echo "--- swap"
     dd if=/dev/zero of=/swap bs=1M count="$SWAP_MIB" status=none

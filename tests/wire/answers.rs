@@ -1,4 +1,4 @@
-//! What the runtime tells arrives whole.
+//! The runtime's answers arrive whole.
 
 use std::collections::BTreeMap;
 

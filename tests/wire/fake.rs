@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status};
 /// Makes an answer of a request.
 type Compute = Arc<dyn Fn(&dyn Any) -> Box<dyn Any + Send> + Send + Sync>;
 
-/// What to do when asked.
+/// The answer of the server.
 enum Behaviour {
     Answer(Box<dyn Any + Send>),
     Compute(Compute),

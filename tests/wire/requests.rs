@@ -1,4 +1,4 @@
-//! What the agent tells arrives whole: each message as the runtime got it, beside the one that it should be. The
+//! The agent's requests arrive whole: each message as the runtime got it, beside the one that it should be. The
 //! expected messages name every field, so that a field that a later protocol adds stops the build here.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the simulated API server answers, in the words of a real one. Plain data.
+//! Answers of the simulated API server, in the words of a real one. Plain data.
 
 use super::refusal::Refused;
 

@@ -1,4 +1,4 @@
-//! What a node may ask for: itself, its Lease, its pods, and what those name. As the Node authorizer has it. Pure.
+//! The rights of a node: itself, its Lease, its pods, and what those name. As the Node authorizer has it. Pure.
 
 use serde_json::Value;
 

@@ -37,7 +37,7 @@ type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, BoxError>> + Send>>
 /// An answer as it travels.
 pub type Response = http::Response<StreamBody<Frames>>;
 
-/// What becomes of one call.
+/// The fate of one call.
 #[derive(Clone, Debug)]
 enum Fate {
     Well,

@@ -1,8 +1,8 @@
 //! The simulated API server: objects in memory, answers in a real one's words, and nothing that waits.
 //!
 //! [`ApiServer::handle`] answers one request. Over it are two ways in: [`link`], by which the simulated node's agent asks,
-//! with all that goes wrong on the way, and [`http`], for real clients. What people and controllers of the cluster do is
-//! asked of the same door, as [`Who::Admin`].
+//! with all that goes wrong on the way, and [`http`], for real clients. People and controllers of the cluster use the
+//! same door, as [`Who::Admin`].
 
 pub mod answers;
 pub mod authorizer;
@@ -32,7 +32,7 @@ use crate::actors::kit::trace::lock;
 use crate::logic::model::time::Moment;
 use crate::sim::api_server::refusal::Refused;
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The agent of the node of this name.
@@ -105,9 +105,9 @@ impl Request {
     }
 }
 
-/// What changed an object, for whoever checks that it was right.
+/// A change of an object, for checks that it was right.
 pub struct Deed<'a> {
-    /// Whose doing.
+    /// The caller that made it.
     pub who: &'a Who,
     /// How.
     pub request: &'a Request,
@@ -159,7 +159,7 @@ impl ApiServer {
         })
     }
 
-    /// Who is told of each change.
+    /// Sets the witness of each change.
     pub fn set_witness(&self, witness: impl Fn(&Deed<'_>) + Send + Sync + 'static) {
         *lock(&self.witness) = Some(Box::new(witness));
     }

@@ -1,4 +1,4 @@
-//! What the API server does with pods alone: defaults, phases, versions of the spec, time to end. Pure.
+//! The API server's work on pods alone: defaults, phases, versions of the spec, time to end. Pure.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub fn begin(pod: &mut Value) {
     pod["status"] = json!({ "phase": "Pending" });
 }
 
-/// What becomes of an edit: status is another door, and a new spec is a new generation.
+/// The result of an edit: status is another door, and a new spec is a new generation.
 pub fn edited(before: &Value, mut after: Value, resource: &Resource) -> Value {
     if matches!(resource.plural, "pods" | "nodes") {
         after["status"] = before["status"].clone();
@@ -48,7 +48,7 @@ pub fn grace(pod: &Value, asked: Option<i64>) -> i64 {
     if grace < 0 { 1 } else { grace }
 }
 
-/// What no change may do.
+/// Refuses changes that none may make.
 pub fn check(before: &Value, after: &Value) -> Result<(), Refused> {
     let invalid = |why: &str| {
         let name = before["metadata"]["name"].as_str().unwrap_or_default();

@@ -47,7 +47,7 @@ impl Refused {
         Self::new(409, "Conflict", format!("{what}: {why}"))
     }
 
-    /// Who asks may not.
+    /// The caller has no right to it.
     pub fn forbidden(user: &str, verb: &str, target: &Target, why: &str) -> Self {
         let Target { resource, namespace, name, .. } = target;
         let place = match namespace {

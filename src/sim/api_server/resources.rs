@@ -58,7 +58,7 @@ impl Resource {
     }
 }
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Of which resource.

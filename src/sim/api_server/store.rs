@@ -1,4 +1,4 @@
-//! What the simulated API server keeps: objects by their keys, each change with its version, and who hears of changes.
+//! The store of the simulated API server: objects by their keys, each change with its version, and its watchers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Selection {
             && self.labels.iter().all(|(name, equal, value)| (label(name) == *value) == *equal)
     }
 
-    /// What who watches these objects hears of a change.
+    /// The event by which a watcher of these objects hears of a change.
     fn event(&self, change: &Change) -> Option<Value> {
         let held = |object: &Option<Arc<Value>>| object.as_ref().is_some_and(|object| self.holds(&change.key, object));
         let kind = match (held(&change.before), held(&change.after)) {
@@ -124,7 +124,7 @@ impl Store {
         self.objects.iter().filter(move |(key, _)| key.plural == plural)
     }
 
-    /// Writes an object, or takes it away; gives it as it is then. What does not change keeps its version.
+    /// Writes an object, or takes it away; gives it as it is then. An unchanged object keeps its version.
     pub fn write(&mut self, key: Key, object: Option<Value>) -> Arc<Value> {
         let before = self.objects.get(&key).cloned();
         if let (Some(before), Some(new)) = (&before, &object)
@@ -167,7 +167,7 @@ impl Store {
         }
     }
 
-    /// What is selected, as it was at a version, or at the oldest that is remembered; with that version.
+    /// The selected objects, as they were at a version, or at the oldest that is remembered; with that version.
     pub fn list(&self, selection: &Selection, version: u64) -> (Vec<Arc<Value>>, u64) {
         let version = version.clamp(self.forgotten, self.version);
         let mut objects: BTreeMap<&Key, &Arc<Value>> = self.objects.iter().collect();
@@ -200,7 +200,7 @@ impl Store {
         match since {
             None => {
                 for object in self.list(&selection, self.version).0 {
-                    let _ = teller.send(json!({ "type": "ADDED", "object": &*object })); // Who asked may have left.
+                    let _ = teller.send(json!({ "type": "ADDED", "object": &*object })); // The asker may have left.
                 }
             }
             Some(since) => {
@@ -215,7 +215,7 @@ impl Store {
         Ok(())
     }
 
-    /// What a copy of the store holds.
+    /// The content of a copy of the store.
     pub fn copy(&self) -> Saved {
         Saved { objects: self.objects.clone(), version: self.version }
     }

@@ -1,4 +1,4 @@
-//! What changes objects: create, update, patch, delete, and the token of a service account.
+//! The verbs that change objects: create, update, patch, delete, and the token of a service account.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl ApiServer {
         Ok((*self.write(who, request, &key, Some(object))).clone())
     }
 
-    /// What the server itself says of a new object.
+    /// The server's own fields of a new object.
     fn begin(&self, object: &mut Value, target: &Target) {
         object["apiVersion"] = target.resource.api_version().into();
         object["kind"] = target.resource.kind.into();
@@ -66,7 +66,8 @@ impl ApiServer {
         self.now().plus(later).to_timestamp().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
-    /// What nodes may make beyond what the authorizer sees: mirrors of their own, as the admission of nodes has it.
+    /// The objects that nodes may make beyond what the authorizer sees: mirrors of their own, as the admission of nodes
+    /// has it.
     fn admit(&self, who: &Who, object: &Value, target: &Target) -> Result<(), Refused> {
         let Who::Node(node) = who else { return Ok(()) };
         if target.resource.plural != "pods" {

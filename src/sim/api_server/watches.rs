@@ -89,7 +89,7 @@ impl Watching {
         if self.over {
             return None;
         }
-        // What was known when the watch began comes first, and that this is all.
+        // The objects known when the watch began come first, and then the news that these are all.
         if let Some(version) = self.initial_end {
             let is_initial = |event: &Value| version_of(event) <= version;
             match self.events.try_recv() {

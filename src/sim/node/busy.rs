@@ -1,4 +1,4 @@
-//! What cannot be removed or unmounted for a while: calls about it fail, or do not answer, until it is free.
+//! Things that cannot be removed or unmounted for a while: calls about them fail, or do not answer, until they are free.
 
 use std::time::Duration;
 

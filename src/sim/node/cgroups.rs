@@ -16,7 +16,7 @@ use crate::sim::faults::Fault;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Cgroups {
-    /// What each is set to.
+    /// The settings of each.
     pub all: BTreeMap<CgroupName, CgroupSettings>,
 }
 
@@ -34,7 +34,7 @@ impl Cgroups {
     }
 }
 
-/// What is absent stays as it is, and so does a limit of nothing.
+/// An absent value stays as it is, and so does a limit of nothing.
 fn merge(known: &mut CgroupSettings, to: &CgroupSettings) {
     known.cpu_shares = to.cpu_shares.or(known.cpu_shares);
     known.cpu_quota = to.cpu_quota.filter(|quota| *quota != 0).or(known.cpu_quota);
@@ -119,7 +119,7 @@ impl CgroupManager for Outlet {
         found.ok_or_else(|| Self::absent(name))
     }
 
-    /// What the running containers of the cgroup's pod use together; nothing of any other cgroup.
+    /// The memory that the running containers of the cgroup's pod use together; nothing of any other cgroup.
     fn memory_usage(&self, name: &CgroupName) -> Result<u64, CgroupError> {
         self.read(name)?;
         let Some(uid) = cgroup_tree().pod_uid(name) else { return Ok(0) };

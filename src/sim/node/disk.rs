@@ -44,21 +44,21 @@ pub struct Disk {
     pub logs: BTreeMap<String, BTreeSet<String>>,
     /// Volumes.
     pub volumes: BTreeSet<VolumePlace>,
-    /// What the cluster attached to the node, and is mounted there.
+    /// The volumes that the cluster attached to the node, and that are mounted there.
     pub attached: BTreeSet<String>,
-    /// What never ends about volumes, such as `set up data`.
+    /// The call about volumes that never ends, such as `set up data`.
     pub dead: Option<String>,
     /// Calls that wait for that, and since when.
     pub hanging: BTreeMap<String, Moment>,
-    /// What cannot be removed or unmounted; nothing where it could.
+    /// The things that cannot be removed or unmounted; nothing where they could.
     pub(in crate::sim) busy: BTreeMap<String, Option<Busy>>,
     /// By directory of logs, when it was written to last.
     pub(super) written: BTreeMap<String, Moment>,
     /// Links to logs.
     pub links: BTreeMap<String, String>,
-    /// What is remembered of probes.
+    /// The memory of probes.
     pub probe_results: Vec<u8>,
-    /// Who writes to logs, and how much there is.
+    /// The writers of logs, and how much there is.
     pub writing: Writing,
     /// Records of the offline store, by name.
     pub offline: BTreeMap<String, Vec<u8>>,
@@ -148,8 +148,8 @@ impl Outlet {
 }
 
 impl Outlet {
-    /// What is on the disk after these bytes were written to a state file, and whether the writer is told that all are: now
-    /// and then only the first of them are, or one is another.
+    /// The content of the disk after these bytes were written to a state file, and whether the writer is told that all
+    /// are: now and then only the first of them are, or one is another.
     pub(super) fn torn(&self, file: &str, mut bytes: Vec<u8>) -> (Vec<u8>, Result<(), FileError>) {
         let node = self.node();
         if bytes.is_empty() || !node.faults.strikes(Fault::TornWrites, 0.2) {
@@ -168,7 +168,7 @@ impl Outlet {
         (bytes, if is_told { Err(error) } else { Ok(()) })
     }
 
-    /// What is remembered of probes, as it is on the disk when the agent starts.
+    /// The memory of probes, as it is on the disk when the agent starts.
     pub fn probe_store(&self) -> ProbeStore {
         let bytes = lock(&self.node().disk).probe_results.clone();
         ProbeStore::new(&bytes, Arc::new(self.clone()))

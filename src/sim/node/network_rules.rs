@@ -1,6 +1,6 @@
 //! The simulated node's packet filter: tables, chains and rules, as `iptables` and `ip6tables` keep them.
 //!
-//! What it is asked for is checked: a rule or chain that is made twice, or a chain that is used and not there, fails as
+//! Its orders are checked: a rule or chain that is made twice, or a chain that is used and not there, fails as
 //! the program would fail.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! How one incarnation of the agent reaches the node: every call passes here, takes its time, meets its fate.
 //!
 //! When the incarnation is killed, its calls stand still for ever and its files are no longer written: a killed process
-//! does nothing more. What a call already under way in the runtime does then is the runtime's affair.
+//! does nothing more. The effect of a call already under way in the runtime is then the runtime's affair.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -194,7 +194,7 @@ impl Outlet {
     }
 }
 
-/// Whoever asked for a command leaves before it has ended: a runtime kills it then.
+/// The caller of a command leaves before it has ended: a runtime kills it then.
 struct LeftCommand<'a> {
     outlet: &'a Outlet,
     id: Option<&'a ContainerId>,

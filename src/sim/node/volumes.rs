@@ -22,7 +22,7 @@ fn path(place: &VolumePlace) -> String {
     format!("/var/lib/kubelet/pods/{}/volumes/{}/{}", place.uid, place.plugin, place.name)
 }
 
-/// What is in every file of variables.
+/// The content of every file of variables.
 const VARIABLES: &[u8] = b"KEY='value'\n";
 /// From one look whether a dead volume answers again to the next.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);

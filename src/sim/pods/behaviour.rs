@@ -1,4 +1,4 @@
-//! What a simulated container does, as its `args` say: the agent carries them to the runtime like any others.
+//! The behaviour of a simulated container, as its `args` say: the agent carries them to the runtime like any others.
 //!
 //! `run`; `exit 1 after 2500ms`; `exit 1 after 2s below 3` (from attempt 3 on it runs); `cannot start`. Any may be
 //! followed by `stops in 5s` (after the stop signal; default 50 ms) or `ignores stop`, by `with 0` (its exit code then;
@@ -12,17 +12,17 @@ const STOP_DEFAULT: Duration = Duration::from_millis(50);
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// What it does by itself.
+    /// Its life by itself.
     pub life: Life,
     /// How long it takes to end after the stop signal; `None` when it ignores it.
     pub stops_in: Option<Duration>,
     /// With which exit code it then ends.
     pub stop_code: i32,
-    /// What it writes to its log, in bytes a second.
+    /// The bytes a second that it writes to its log.
     pub writes: u64,
 }
 
-/// What a container does by itself.
+/// The life of a container by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// Runs until stopped.

@@ -57,7 +57,7 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
     world.finish().await;
 }
 
-/// What a crowd's life took, in virtual time.
+/// The length of a crowd's life, in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crowd {
     /// From the agent's start until all ran.

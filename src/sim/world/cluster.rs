@@ -75,7 +75,7 @@ pub(super) fn is_mirror(pod: &Value) -> bool {
     !pod["metadata"]["annotations"][MIRROR_ANNOTATION].is_null()
 }
 
-/// What must hold of each change that the agent makes.
+/// Checks each change that the agent makes.
 fn check(node: &Node, deed: &Deed<'_>) {
     if deed.key.plural != "pods" {
         return;
@@ -175,7 +175,7 @@ impl World {
     pub fn create(&self, pod: &SimPod) -> Result<PodUid, Refused> {
         let mut object: Value = serde_json::from_slice(&pod.manifest()).expect("a manifest is JSON");
         object["spec"]["nodeName"] = NODE_NAME.into();
-        // Whoever hears of the pod first finds that it is wanted.
+        // The first part of the agent that hears of the pod finds that it is wanted.
         let mut wanted = lock(&self.shared.api_pods);
         let made = self.api().admin("POST", &collection("pods"), object)?;
         let uid = uid_of(&made);

@@ -1,4 +1,4 @@
-//! What must hold in a cluster once all is quiet: the node is what the API server wants, the API server knows what is so,
+//! Truths of a cluster once all is quiet: the node is what the API server wants, the API server knows what is so,
 //! and each static pod has its mirror.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ const LEASE_AGE_MAX: Duration = Duration::from_secs(40);
 /// The longest between two looks of the agent at what the node has left, and time for the look.
 const LOOK_PERIOD: Duration = Duration::from_secs(11);
 
-/// What is not as it should be on a node of a cluster.
+/// The problems of a node of a cluster.
 pub async fn problems(world: &World) -> Vec<Problem> {
     let statics: Vec<Wanted> = world.wanted().into_values().collect();
     let pods: Vec<Wanted> = world.api_wanted().into_values().collect();
@@ -101,7 +101,7 @@ fn problems_of(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) 
     if !was_evicted && let Err(how) = as_wanted(node, &containers, wanted, Some(&view)) {
         problems.push((WANTED_RUNS, format!("{}: {how}; the agent says {says:?}", wanted.pod.name)));
     }
-    // What is left of a pod that is over may have been cleared away.
+    // The remains of a pod that is over may have been cleared away.
     problems.extend(untrue(node, &containers, wanted, &view).map(|how| (API_TRUTH, how)));
     let stays = wanted.pod.containers.iter().all(|spec| matches!(spec.behaviour().life, Life::Run));
     let begins = wanted.pod.init.iter().all(|spec| match spec.behaviour().life {

@@ -46,7 +46,7 @@ impl World {
         drop(self.api().admin("PATCH", &format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}"), patch));
     }
 
-    /// What the cgroup of a pod of the API is set to.
+    /// The figures of the cgroup of a pod of the API.
     pub fn pod_figures(&self, name: &str) -> Option<PodFigures> {
         let pod: Pod = serde_json::from_value((*self.api_pod(name)?).clone()).ok()?;
         let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
@@ -61,7 +61,7 @@ impl World {
         all.find(|condition| condition["type"] == kind).cloned()
     }
 
-    /// What a running container has: CPU shares, quota in µs, and bytes of memory.
+    /// The resources of a running container: CPU shares, quota in µs, and bytes of memory.
     pub fn in_force(&self, pod: &str, container: &str) -> Option<(i64, i64, i64)> {
         let containers = lock(&self.node().containers);
         let mut all = containers.containers.values().filter(|one| one.state == ContainerState::Running);
@@ -114,7 +114,7 @@ pub(in crate::sim) fn problems(world: &World, wanted: &Wanted, object: &Value) -
         let computed = container_resources(&pod, &container, &NodeMemory { capacity_bytes: 8 << 30 }, false, &options);
         let wanted = (computed.cpu_shares, computed.cpu_quota, computed.memory_limit_in_bytes);
         let found = world.in_force(name, &container.name);
-        // What has no limit of its own keeps the one that it had: none can be taken away.
+        // A container without a limit of its own keeps the one that it had: none can be taken away.
         let meets = |(shares, quota, memory): (i64, i64, i64)| {
             shares == wanted.0 && (wanted.1 == 0 || quota == wanted.1) && (wanted.2 == 0 || memory == wanted.2)
         };

@@ -1,4 +1,4 @@
-//! What must hold once all is quiet: the node is what is wanted, and the agent tells what is so.
+//! Truths once all is quiet: the node is what is wanted, and the agent tells what is so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Told {
     }
 }
 
-/// What is not as it should be on a node without a cluster.
+/// The problems of a node without a cluster.
 pub async fn problems(world: &World) -> Vec<Problem> {
     let wanted: Vec<Wanted> = world.wanted().into_values().collect();
     let mut problems = of_unwanted(world.node(), &wanted);
@@ -85,7 +85,7 @@ fn workers(world: &World, wanted: usize) -> Option<Problem> {
     (workers != wanted).then(|| (TRUE_STATUS, format!("{workers} workers for {wanted} pods")))
 }
 
-/// What runs or is left although nobody wants it.
+/// The objects that run or are left although nobody wants them.
 pub(super) fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
     let uids: BTreeSet<&str> = wanted.iter().map(|one| one.uid.as_str()).collect();
     let mut problems = vec![];
@@ -283,7 +283,7 @@ fn tells_end(status: &ContainerStatus, newest: &SimContainer) -> bool {
     told.is_some_and(|told| told.exit_code == newest.exit_code && told.reason.as_deref() == Some(newest.reason))
 }
 
-/// What is told of a container that there never was; `None` when only that it waits.
+/// The status of a container that there never was; `None` when only that it waits.
 fn invented(status: &ContainerStatus) -> Option<String> {
     let state = status.state.clone().unwrap_or_default();
     let is_told = state.running.is_some()

@@ -58,7 +58,7 @@ fn a_node_with_a_token_gets_certificates_of_its_own() {
     cluster.kubectl(&["certificate", "approve", &name(&serving)]);
     let stored = cluster.dir.join("pki/kubelet-server-current.pem");
     cluster.eventually("the serving certificate is stored", || stored.exists().then_some(()));
-    // What it has is enough from now on.
+    // Its certificate is enough from now on.
     cluster.kubectl(&["-n", "kube-system", "delete", "secret", "bootstrap-token-abcdef"]);
     fs::remove_file(cluster.dir.join("cluster/pki/bootstrap.conf")).unwrap();
     cluster.stop_agent();

@@ -10,7 +10,7 @@ use crate::images::registry::Registry;
 use crate::images::{BASIC, of_image};
 use crate::pods::{pod, with};
 
-/// Who is to accept the tokens.
+/// The audience of the tokens.
 const AUDIENCE: &str = "registry.test";
 
 /// A program that notes what it is asked, and how it is set up; the flags for the agent.
@@ -123,7 +123,7 @@ fn a_program_is_given_a_token_of_the_pods_account() {
     assert_eq!(bound["pod"], json!({ "name": "web", "uid": uid("pod", "web") }));
     assert_eq!(bound["serviceaccount"], json!({ "name": "puller", "uid": uid("serviceaccount", "puller") }));
     assert!(!cluster.log().contains(token), "a token is not for logs");
-    // What counts for the account is not asked for again; an account without the annotation gets nothing.
+    // An answer that counts for the account is not asked for again; an account without the annotation gets nothing.
     cluster.create_pod(of_account("second", "puller"));
     cluster.wait_pod_ready("second");
     cluster.create_pod(of_account("refused", "stranger"));

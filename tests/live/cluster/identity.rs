@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Cluster;
 use crate::pods::{forever, pod, with};
 
-/// What such an API server is started with.
+/// The flags of such an API server.
 const FLAGS: &str = "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true \
      --runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true,certificates.k8s.io/v1beta1/podcertificaterequests=true";
 

@@ -19,7 +19,7 @@ const COPIED_BYTES: u64 = 200 << 20;
 const SCRIPT_SECONDS: &str = "1200";
 
 impl Cluster {
-    /// What a shell says in which `kubectl` is this cluster's, and how it ended.
+    /// The output of a shell in which `kubectl` is this cluster's, and how it ended.
     fn script_of(&self, script: &str) -> (i32, String) {
         let kubectl = self.command(&[]);
         let words: Vec<String> = std::iter::once(kubectl.get_program())
@@ -50,7 +50,7 @@ impl Cluster {
         let inside = "until stty size | grep -qx '30 100'; do sleep 0.2; done; echo first $(stty size); \
                       until stty size | grep -qx '41 123'; do sleep 0.2; done; echo then $(stty size)";
         fs::write(self.dir.join("inside.sh"), inside).unwrap();
-        // What is typed on the terminal goes to a file as it comes.
+        // Words typed on the terminal go to a file as they come.
         let terminal = format!(
             "stty rows 30 cols 100\n\
              (until grep -q 'first 30 100' typed; do sleep 0.2; done; stty rows 41 cols 123 </dev/tty) &\n\

@@ -157,14 +157,14 @@ impl Cluster {
         command
     }
 
-    /// What kubectl prints, or why it fails.
+    /// The output of kubectl, or why it fails.
     pub fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
         let output = self.command(arguments).stdin(Stdio::null()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    /// What kubectl prints.
+    /// The output of kubectl.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         self.try_kubectl(arguments).unwrap_or_else(|error| panic!("kubectl {}: {error}", arguments.join(" ")))
     }
@@ -305,7 +305,7 @@ impl Cluster {
         }
     }
 
-    /// What the Events of this reason about an object say.
+    /// The messages of the Events of this reason about an object.
     fn messages(&self, name: &str, reason: &str) -> Result<Vec<String>, String> {
         let of = format!("involvedObject.name={name},reason={reason}");
         let text = self.try_kubectl(&["get", "events", "-A", "--field-selector", &of, "-o", "json"])?;
@@ -324,7 +324,7 @@ impl Cluster {
 
     // ------------------------------------------------------------ what the node asked of the API server
 
-    /// What the API server wrote down of the node's requests so far.
+    /// The API server's record of the node's requests so far.
     fn audit(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.dir.join("cluster/audit.log")).unwrap_or_default();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -357,7 +357,7 @@ impl Cluster {
         self.eventually_none("what was asked without a right to", || self.forbidden());
     }
 
-    /// What was refused, and not granted later.
+    /// The requests that were refused, and not granted later.
     fn forbidden(&self) -> Vec<Value> {
         let audit = self.audit();
         // By what they are about: two watches of one object differ in how long they are to last.

@@ -32,7 +32,7 @@ impl Cluster {
         });
     }
 
-    /// What a boot leaves of pods: the disk, and nothing that ran or was mounted.
+    /// The remains of pods after a boot: the disk, and nothing that ran or was mounted.
     fn lose_all_that_runs(&self) {
         for sandbox in self.cri(async |cri| cri.list_pod_sandboxes(&Default::default()).await) {
             self.cri(async |cri| cri.stop_pod_sandbox(&sandbox.id).await);
@@ -90,7 +90,7 @@ fn the_last_known_pods_run_again_without_the_api_server() {
     assert_eq!(shown["status"]["phase"], "Running");
     cluster.see_a_round();
     assert_eq!(cluster.wait_container("reader", "main").id, again.id, "nothing is rebuilt");
-    // What the API server wants no more is ended as ever.
+    // A pod that the API server wants no more is ended as ever.
     cluster.kubectl(&["delete", "pod", "reader", "--timeout=180s"]);
     assert_eq!(cluster.containers_of("reader").len(), 0);
     assert!(!cluster.log().contains("geheim"), "a secret is not for logs");

@@ -1,4 +1,4 @@
-//! What kubectl asks of the node through the API server: who may, and what comes back.
+//! kubectl's requests to the node through the API server: who may, and what comes back.
 
 use std::process::{Command, Stdio};
 

@@ -22,7 +22,7 @@ use crate::skips::skip;
 
 /// `user` with the password `secret`, as `htpasswd -B` writes it.
 const HTPASSWD: &str = "user:$2b$04$HIlPSO.gqVaNqDj5UuDleu74KVb5uYG58y5t3N9md/78n0zvOorBK\n";
-/// What a slow line lets through before it is held up: the manifest and a part of the layer.
+/// The bytes that a slow line lets through before it is held up: the manifest and a part of the layer.
 const HELD_AFTER: usize = 256 << 10;
 
 /// A registry of a test's own; ended by `Drop`.

@@ -20,13 +20,13 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// How the registry behaves.
 #[derive(Default)]
 pub struct Manner {
-    /// Who may pull, as `user:password`, each in base64; all if there is none.
+    /// The users that may pull, as `user:password`, each in base64; all if there is none.
     pub users: Vec<String>,
     /// How long each answer about a manifest takes.
     pub delay: Duration,
     /// Layers end after their first bytes.
     pub broken: bool,
-    /// What was asked for: method and path.
+    /// The requests: method and path.
     pub asked: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Registry {
         Self { address, manner }
     }
 
-    /// What an image of this name is called.
+    /// The full name of an image of this name.
     pub fn image(&self, name: &str) -> String {
         format!("{}/{name}", self.address)
     }

@@ -1,4 +1,4 @@
-//! The agent comes and goes; its pods do not notice. What changed meanwhile is made good at the next start.
+//! The agent comes and goes; its pods do not notice. Changes meanwhile are made good at the next start.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::harness::{Node, condition, container_status, send_signal};
 use crate::pods::restarts::another;
 use crate::pods::{CLIENT, forever, pod, shell, then_forever, web, with};
 
-/// What must be the same before and after.
+/// The facts that must be the same before and after.
 fn identity(node: &Node, pod: &str) -> Vec<String> {
     let containers = node.all_containers(pod);
     let instances = containers.iter().filter(|one| one.state == ContainerState::Running);
@@ -220,7 +220,7 @@ fn the_command_line_tells_what_is() {
     assert!(node.answer(&["actors"]).to_string().contains("Pleg"));
 }
 
-/// What `podwright explain` says of a pod.
+/// The answer of `podwright explain` about a pod.
 pub fn explain(node: &Node, pod: &str) -> Option<Value> {
     let output = std::process::Command::new(crate::harness::AGENT)
         .args(["explain", pod, "-o", "json", "--socket"])

@@ -1,4 +1,4 @@
-//! What the agent costs the node: at rest, and when it is asked. Ratios and bounds, never speed; figures come from
+//! The agent's cost for the node: at rest, and when it is asked. Ratios and bounds, never speed; figures come from
 //! `make bench`.
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ const PODS: usize = 12;
 /// Private memory that the agent is to keep below, at rest.
 const PRIVATE_KIB_MAX: u64 = 30 * 1024;
 
-/// What the kernel says of the agent's process.
+/// The kernel's figures of the agent's process.
 struct Footprint<'a>(&'a Node);
 
 impl Footprint<'_> {
@@ -73,7 +73,7 @@ fn node_at_rest() -> Option<Node> {
 fn a_node_at_rest_costs_next_to_nothing() {
     let Some(node) = node_at_rest() else { return };
     let footprint = Footprint(&node);
-    // What the starts began is over when nothing is said any more.
+    // The work that the starts began is over when nothing is said any more.
     std::thread::sleep(Duration::from_secs(15));
     let (before, began) = (footprint.processor(), Instant::now());
     std::thread::sleep(Duration::from_secs(20));

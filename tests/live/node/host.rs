@@ -1,4 +1,4 @@
-//! What the agent prepares on the machine itself. No test here changes the machine: kernel parameters are files of the
+//! The agent's preparations on the machine itself. No test here changes the machine: kernel parameters are files of the
 //! test, mounted over the kernel's in a mount namespace of the agent's; packet filter rules are in a network namespace.
 
 use std::fs;
@@ -120,13 +120,13 @@ impl Namespace {
         assert!(status.success(), "ip {arguments:?}");
     }
 
-    /// What a command prints in the namespace; none where it fails.
+    /// The output of a command in the namespace; none where it fails.
     fn inside(&self, command: &[&str]) -> Option<String> {
         let output = Command::new("ip").args(["netns", "exec", &self.name]).args(command).output().unwrap();
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// What is missing of the rules; nothing when all are there.
+    /// The missing rules; nothing when all are there.
     fn missing(&self) -> Vec<String> {
         let mut missing = vec![];
         for (family, chains) in [("iptables", &CHAINS[..]), ("ip6tables", &CHAINS[..4])] {

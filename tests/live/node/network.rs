@@ -1,4 +1,4 @@
-//! What a pod sees of the network, and who reaches it.
+//! A pod's view of the network, and the callers that reach it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a container may do: asked from inside of it, on a real kernel.
+//! The rights of a container: asked from inside of it, on a real kernel.
 //!
 //! CRI-09, CRI-10, CRI-13, POD-31, SEC-19, SEC-21, SEC-22, SEC-23, SEC-24, SEC-25.
 
@@ -52,7 +52,7 @@ fn a_container_is_who_the_pod_says_and_may_do_no_more() {
     for group in ["2000", "3000", "4000"] {
         assert!(groups.split_whitespace().any(|one| one == group), "{groups}");
     }
-    // What counts is the container's first process: `exec` could differ.
+    // The container's first process counts: `exec` could differ.
     let status = node.run_in(&narrow, "cat /proc/self/status");
     // An ordinary user has none of them until it runs a program that may raise them.
     assert_eq!(field(&status, "CapBnd"), "0000000000000400", "NET_BIND_SERVICE alone");
@@ -172,7 +172,7 @@ fn kernel_parameters_and_profiles_are_judged_before_a_pod_starts() {
         assert_eq!((&shown["status"]["reason"], &shown["status"]["message"]), (&json!(reason), &json!(message)));
         assert!(node.sandboxes(name).is_empty(), "{name}");
     }
-    // What was refused is gone with its manifest.
+    // The refused pod is gone with its manifest.
     node.delete("greedy");
     node.eventually("the refused pod is gone", || (!node.is_shown("greedy")?).then_some(()));
 }

@@ -161,7 +161,7 @@ fn a_pod_fails_when_its_time_is_over() {
     assert_eq!(node.containers("web", "main").len(), 1, "and not started again");
 }
 
-/// What a command of the agent's own prints, which must succeed.
+/// The output of a command of the agent's own, which must succeed.
 fn command(node: &Node, words: &[&str]) -> String {
     let output = Command::new(AGENT).args(words).arg("--socket").arg(node.socket()).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -279,7 +279,8 @@ fn a_pod_of_a_cluster_starts_over_in_place() {
         again == [true, true] && condition(pod, "Ready") == "True"
     });
     assert_eq!((&shown["status"]["phase"], condition(&shown, "AllContainersRestarting")), (&json!("Running"), "False"));
-    // Nobody answered, or others wrote the same object: it is sent again. What is refused for what it says would be for ever.
+    // Nobody answered, or others wrote the same object: it is sent again. A status that is refused for its content
+    // would be for ever.
     let refused: Vec<_> = cluster.requests().into_iter().filter(|(_, _, code)| *code == 422).collect();
     assert!(refused.is_empty(), "{refused:?}");
     cluster.kubectl(&["delete", "pod", "web", "--timeout=180s"]);

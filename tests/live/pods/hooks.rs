@@ -46,7 +46,7 @@ fn hooks_run_after_the_start_and_before_the_signal() {
 #[test]
 fn a_container_whose_start_hook_fails_is_ended() {
     let Some(node) = Node::running() else { return };
-    // What is shown of the first instance's hook stays until that of the second, which is tried at once, has failed, too.
+    // The status keeps the first instance's hook until that of the second, which is tried at once, has failed, too.
     let hook = json!({ "exec": { "command": ["/bin/sh", "-c", "sleep 3; echo a secret; exit 4"] } });
     let (main, _) = writer("/", json!({ "postStart": hook }));
     let main = with(main, json!({ "volumeMounts": [] }));

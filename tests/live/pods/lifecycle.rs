@@ -158,7 +158,7 @@ pub fn cgroups_of(node: &Node, uid: &str) -> Vec<PathBuf> {
     tiers.map(|tier| tier.join(format!("pod{uid}"))).filter(|place| place.exists()).collect()
 }
 
-/// What is in a folder; nothing when there is none.
+/// The entries of a folder; nothing when there is none.
 pub fn entries(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).map_or(vec![], |found| found.map(|entry| entry.unwrap().path()).collect())
 }

@@ -22,7 +22,7 @@ struct Manifests {
     said: Arc<Mutex<Said>>,
 }
 
-/// What the server answers, and what it was last asked.
+/// The server's answer, and its last request.
 struct Said {
     status: &'static str,
     body: String,

@@ -135,7 +135,7 @@ fn a_proxy_of_the_environment_is_not_for_probes() {
     node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
 }
 
-/// What the agent tells of probes, once it answers.
+/// The agent's metrics of probes, once it answers.
 fn probe_metrics(node: &Node) -> Option<String> {
     let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
     http_get(&address, "/metrics/probes").filter(|(status, _)| *status == 200).map(|(_, metrics)| metrics)
@@ -292,7 +292,7 @@ fn connections_of_probes_do_not_add_up() {
     let shown = node.wait_shown("web", "at all", |_| true);
     let address: Ipv4Addr = shown["status"]["podIP"].as_str().and_then(|text| text.parse().ok()).expect("an address");
     let remote = format!("{:08X}:0050", u32::from_le_bytes(address.octets()));
-    // What the kernel keeps a while after it was closed is held by no process any more, and has no inode.
+    // A socket that the kernel keeps a while after it was closed is held by no process any more, and has no inode.
     let nobodys = "0";
     let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", node.agent_pid())).unwrap();
     let open = table.lines().filter(|line| {

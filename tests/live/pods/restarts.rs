@@ -1,4 +1,5 @@
-//! What ends is started again as its policy says: init containers in order, back-off in between, all of it counted.
+//! A container that ends is started again as its policy says: init containers in order, back-off in between, all of it
+//! counted.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -114,7 +115,7 @@ fn a_crash_loop_waits_longer_each_time() {
     assert!(waited(3) >= Duration::from_secs(20), "{:?}", waited(3));
     node.wait_for_words(&["Back-off restarting failed container main in pod crash-node1_default(", "BackOff"]);
 
-    // What is shown may be of the run before for a moment.
+    // The status may be of the run before for a moment.
     let back_off = "back-off 40s restarting failed container=main pod=crash-node1_default(";
     let shown = node.wait_shown("crash", "in its third back-off", |pod| {
         let status = container_status(pod, "main");

@@ -1,4 +1,4 @@
-//! What containers leave in writing: logs, their links, and last words.
+//! Texts that containers leave: logs, their links, and last words.
 
 use std::path::Path;
 

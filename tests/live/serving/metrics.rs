@@ -27,7 +27,7 @@ const UPSTREAMS: &[&str] = &[
     "kubelet_server_expiration_renew_errors counter metrics should have \"_total\" suffix",
 ];
 
-/// What an endpoint says, once the agent is not too busy to; `None` where there is no such one.
+/// The answer of an endpoint, once the agent is not too busy to; `None` where there is no such one.
 fn try_scrape(node: &Node, path: &str) -> Option<String> {
     let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
     node.eventually(&format!("{path} is answered"), || match http_get(&address, path)? {

@@ -13,7 +13,7 @@ use crate::skips::needs;
 
 const MIB: u64 = 1 << 20;
 
-/// What `promtool check metrics` says of names that are upstream's: they cannot be changed.
+/// The complaints of `promtool check metrics` about names that are upstream's: they cannot be changed.
 const LINT: &[&str] = &[
     r#"cadvisor_version_info label names should be written in 'snake_case' not 'camelCase'"#,
     r#"container_fs_inodes_total non-counter metrics should not have "_total" suffix"#,

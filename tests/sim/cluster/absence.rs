@@ -1,4 +1,4 @@
-//! What a node does before all that it needs is there: without its API server, before the runtime's word, and with many pods
+//! A node before all that it needs is there: without its API server, before the runtime's word, and with many pods
 //! at once. Times are virtual.
 
 use std::time::Duration;

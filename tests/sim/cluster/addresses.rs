@@ -1,4 +1,4 @@
-//! What pods are told of their host's addresses and of the node's resolver, which both change while the agent runs.
+//! News to pods of their host's addresses and of the node's resolver, which both change while the agent runs.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::pods::resize::{in_a_cluster, seconds};
 
-/// What a cloud provider does, which sets addresses from outside.
+/// The work of a cloud provider, which sets addresses from outside.
 fn set_addresses(world: &World, addresses: &[(&str, &str)]) {
     let addresses: Vec<Value> =
         addresses.iter().map(|(kind, address)| json!({ "type": kind, "address": address })).collect();
@@ -116,7 +116,7 @@ fn the_nodes_resolver_is_read_for_each_sandbox() {
         let told = events(&world, &second).await;
         let expected = "Failed to create pod sandbox: open /etc/resolv.conf: No such file or directory (os error 2)";
         assert!(told.contains(&("FailedCreatePodSandBox".to_owned(), expected.to_owned())), "{told:?}");
-        // Whose sandbox is there needs it no more.
+        // A pod whose sandbox is there needs it no more.
         world.sleep(seconds(60)).await;
         assert!(world.running().contains("first-node-1/main#1"), "{:?}", world.running());
 

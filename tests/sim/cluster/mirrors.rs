@@ -1,4 +1,4 @@
-//! What stands for static pods in the API server, and what pods are told that this node cannot take.
+//! Mirrors of static pods in the API server, and the news to pods that this node cannot take.
 
 use std::time::Duration;
 

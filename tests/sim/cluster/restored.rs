@@ -1,4 +1,4 @@
-//! The API server's store was restored from a copy: everything is as it was then, with the versions of then. What is listed
+//! The API server's store was restored from a copy: everything is as it was then, with the versions of then. The list
 //! is the truth, although it is older than what the agent has seen.
 
 use podwright::sim::{SimPod, World, simulate_with};

@@ -32,7 +32,7 @@ fn a_log_that_is_written_to_stays_within_its_bound() {
             world.sleep(seconds(400)).await;
             let (largest, looks, files) = logs(&world);
             assert!(largest >= BYTES_MAX, "{largest} bytes at {rate} a second: there was nothing to rotate");
-            // What is written while the runtime opens the next one comes on top.
+            // Bytes that are written while the runtime opens the next one come on top.
             let bound = BYTES_MAX + BYTES_MAX / 4 + rate / 2;
             assert!(largest <= bound, "{largest} bytes at {rate} a second, {looks} looks");
             assert!(looks >= rotations, "{looks} looks");
@@ -102,7 +102,7 @@ fn a_log_is_kept_small_by_a_rotator_that_failed_while_lists_hang() {
     });
 }
 
-/// Whatever goes wrong meanwhile, nothing is left, and once it is over the bound holds again.
+/// Under any faults meanwhile, nothing is left, and once it is over the bound holds again.
 #[test]
 fn logs_are_kept_small_again_after_all_trouble() {
     side_by_side(&seeds(10, 4), |seed| {

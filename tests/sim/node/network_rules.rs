@@ -9,7 +9,7 @@ const SEED: u64 = 11;
 const FIREWALL_RULE: &str = "-m comment --comment block incoming localnet connections --dst 127.0.0.0/8 \
                              ! --src 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP";
 
-/// What is wrong with the node's rules; nothing when all are there once.
+/// The faults of the node's rules; nothing when all are there once.
 fn wrong(world: &World) -> Vec<String> {
     let node = world.node();
     let firewall = node.firewall.lock().expect("nobody panicked");

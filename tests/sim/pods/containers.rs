@@ -90,7 +90,7 @@ fn a_pod_is_stopped_when_its_time_is_over_and_no_earlier() {
     });
 }
 
-/// Whatever goes wrong: the invariants hold, and each pod comes to what it should be.
+/// Under any faults the invariants hold, and each pod comes to what it should be.
 #[test]
 fn pods_of_all_kinds_survive_faults() {
     side_by_side(&seeds(6, 4), |seed| {

@@ -50,8 +50,8 @@ fn one_pod() -> Options {
     Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() }
 }
 
-/// What happens on a node with room for one pod when the pod `web` has to end for a critical one. That it does is all
-/// that is against what was asked for.
+/// The events on a node with room for one pod when the pod `web` has to end for a critical one. Its end is all that goes
+/// against the user's wish.
 fn with_a_critical_pod<F: Future<Output = ()>>(web: SimPod, then: impl FnOnce(World) -> F + Send + 'static) {
     let run = run(1, one_pod(), |world| async move {
         world.create(&web).expect("made");
@@ -99,7 +99,7 @@ fn a_preempted_pod_ends_as_its_containers_do() {
                 assert_eq!(told[field], before[field], "{field}");
             }
             assert!(!told["containerStatuses"][0]["state"]["terminated"].is_null(), "{told}");
-            // Who knew of it may be lost, and is told again.
+            // The agent that knew of it may be lost, and is told again.
             world.kill_agent();
             world.sleep(seconds(60)).await;
             assert_eq!(status(&world, "web"), told);
@@ -169,7 +169,7 @@ fn a_pod_that_only_labels_keep_away_is_judged_by_the_newest_node() {
 }
 
 /// Has a pod created, and so much later the node labelled as the pod wants it; gives whether the pod was let in by a second
-/// look at the Node. What has ended of one that was is kept, and so not run again.
+/// look at the Node. A pod that was let in and has ended stays ended, and so does not run again.
 fn is_let_in_by_a_second_look(delay: Duration) -> bool {
     simulate_with(1, in_a_cluster(), move |world| async move {
         let read = |world: &World| world.api().asked().get("get nodes").copied().unwrap_or_default();

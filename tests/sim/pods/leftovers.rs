@@ -1,4 +1,4 @@
-//! What is left of pods that have ended: who waits for it, who removes it, and when.
+//! Remains of pods that have ended: who waits for them, who removes them, and when.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn logs(world: &World) -> usize {
     world.node().disk.lock().expect("no panic before").logs.len()
 }
 
-/// What the agent says of pods that wait.
+/// The agent's words about pods that wait.
 async fn waits(world: &World) -> Vec<String> {
     let views = world.statuses().await.expect("the agent answers");
     views.iter().flat_map(|view| view.waits()).collect()

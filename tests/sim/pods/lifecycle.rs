@@ -30,7 +30,7 @@ fn a_wanted_pod_runs_and_a_deleted_pod_leaves_nothing() {
 }
 
 /// The runtime tells of four things that were made or started, all the agent's own doing: no look at the pod is under way
-/// while it starts, and one serves all. What ends is looked at at once.
+/// while it starts, and one serves all. A container that ends is looked at at once.
 #[test]
 fn a_pod_is_looked_at_once_it_has_started_and_as_soon_as_something_ends() {
     simulate(1, |world| async move {

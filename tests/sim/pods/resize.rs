@@ -247,8 +247,8 @@ fn memory_is_not_taken_from_a_container_that_uses_it() {
     });
 }
 
-/// What was given is what counts after a restart, whatever is asked for meanwhile; a pod that was resized while no agent
-/// ran is resized then, and no container is restarted for any of it.
+/// The allocation counts after a restart, even when other resources are asked for meanwhile; a pod that was resized while
+/// no agent ran is resized then, and no container is restarted for any of it.
 #[test]
 fn a_restart_of_the_agent_is_not_to_be_seen() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -329,7 +329,7 @@ async fn story(world: World) {
     world.finish_cluster().await;
 }
 
-/// What was not yet let in when another grew would find no room, and that would be right.
+/// A pod that was not yet let in when another grew would find no room, and that would be right.
 pub async fn wait_for_containers(world: &World, count: usize) {
     for _ in 0..60 {
         if world.running().len() >= count {

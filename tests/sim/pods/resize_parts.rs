@@ -23,7 +23,7 @@ fn shared(name: &str, cpu: &str, memory: &str) -> SimPod {
     SimPod::of(name, "run").container("second", "run").own_field("resources", sized(cpu, memory))
 }
 
-/// What the status says of a container, an init container or not.
+/// The status of a container, an init container or not.
 fn status(world: &World, pod: &str, container: &str) -> Value {
     let object = world.api_pod(pod).expect("it is there");
     let lists = ["containerStatuses", "initContainerStatuses"];

@@ -1,4 +1,4 @@
-//! What a pod that starts, or cannot, or ends, tells of it: statuses and Events as upstream words them, and no more of them.
+//! News of a pod that starts, or cannot, or ends: statuses and Events as upstream words them, and no more of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -318,7 +318,7 @@ fn fields_without_effect_on_linux_keep_no_pod_from_running() {
 
 /// A start that fails, and all that its container waits for meanwhile, after its creation.
 struct FailedStart {
-    /// What the runtime fails at, three times.
+    /// The call at which the runtime fails, three times.
     call: Option<&'static str>,
     pod: SimPod,
     reasons: &'static [&'static str],
@@ -422,7 +422,8 @@ fn pulls_that_fail_come_ever_less_often() {
     });
     let waits: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(waits.len() >= 7, "{waits:?}");
-    // What a pull takes, up to four seconds, comes before its end, by which the wait begins; a pod is looked at when it is over.
+    // The time of a pull, up to four seconds, comes before its end, by which the wait begins; a pod is looked at when
+    // it is over.
     for (wait, least) in waits.iter().zip([10, 20, 40, 80, 160, 300, 300]) {
         assert!((least..=least + 16).contains(wait), "{waits:?}");
     }

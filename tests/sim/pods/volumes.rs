@@ -32,7 +32,7 @@ fn volumes_come_before_containers_and_go_after_them() {
     });
 }
 
-/// What a crash left of a pod: a directory with one volume in it.
+/// The leftovers of a pod after a crash: a directory with one volume in it.
 fn leave(world: &World, uid: &PodUid, volume: &str) {
     let mut disk = world.node().disk.lock().expect("no panic before");
     disk.pods.entry(uid.clone()).or_default().insert("etc-hosts".to_owned());

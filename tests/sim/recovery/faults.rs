@@ -49,7 +49,7 @@ fn invariants_hold_under_each_later_trouble_alone() {
 /// POD-07.
 #[test]
 fn invariants_hold_under_all_trouble_at_once() {
-    // What a killed agent's calls do later hides nothing in one half of the runs.
+    // The late effects of a killed agent's calls hide nothing in one half of the runs.
     let faults = |seed: u64| if seed.is_multiple_of(2) { "all" } else { "all,-late-effects" };
     side_by_side(&seeds(40, 200), |seed| standard(*seed, 5, 25, faults(*seed)));
 }
@@ -60,7 +60,7 @@ fn a_slow_relist_that_shows_a_later_time_than_a_look_is_not_lost() {
     standard(3_038_944_231, 5, 25, "all,-late-effects");
 }
 
-/// What one kind of actor is told, a mailbox for a message or two has no room for.
+/// The agent's actors of one kind miss news when their mailboxes hold a message or two: they are told again.
 #[test]
 fn invariants_hold_while_mailboxes_are_full() {
     let small = [("PodWorker", 1), ("PodManager", 1), ("StatusManager", 1), ("Pleg", 2), ("Prober", 1)];

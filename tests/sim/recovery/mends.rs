@@ -1,4 +1,4 @@
-//! What single parts of the agent have to know after they began anew, and what is kept from garbage collection.
+//! The knowledge that single parts of the agent need after they began anew, and the images kept from garbage collection.
 
 use std::time::Duration;
 
@@ -188,7 +188,7 @@ fn an_image_that_a_pod_was_given_stays_until_its_container_is_made() {
     }
 }
 
-/// What an actor says of itself.
+/// The actor's word on itself.
 fn note(world: &World, actor: &str) -> Option<String> {
     let agent = world.agent().expect("it runs");
     agent.agent.trace.actors().into_iter().find(|one| &*one.name == actor).expect("it is there").note

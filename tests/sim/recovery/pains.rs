@@ -1,5 +1,5 @@
-//! What people suffer from with a kubelet (PAIN), and does not happen here. Times are virtual, so they are the same on every
-//! machine.
+//! Troubles that people have with a kubelet (PAIN), and that do not happen here. Times are virtual, so they are the
+//! same on every machine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -221,7 +221,7 @@ fn picky_too() -> SimPod {
     SimPod::of("late", "run").own_field("nodeSelector", json!({ "disk": "ssd" }))
 }
 
-/// What a pod says that is deleted and does not end.
+/// The wait that is told of a pod that is deleted and does not end.
 const ENDS: &str = "its containers to stop, within 500s";
 
 /// A pod that waits, what keeps it, and what it says.
@@ -318,7 +318,7 @@ fn what_is_well_is_ready_within_a_second() {
             world.sleep(seconds(20)).await;
             let runs = told_at(&world, Duration::ZERO, &["web/main#0 runs"]);
             let ready = told_at(&world, runs, &["pod web is told", "Ready True"]);
-            // What is well is seen to be so by the next round of its startup probe.
+            // A container that is well is seen to be so by the next round of its startup probe.
             let took = (ready - runs).saturating_sub(seconds(starts_after));
             println!("PAIN-39: ready {took:?} after it was well, {starts_after} s after its start");
             assert!(took < seconds(1 + rounds), "{took:?}");

@@ -241,7 +241,8 @@ fn failures_are_counted_on_over_restarts() {
 }
 
 /// POD-20, POD-34: a pod that is restarted on failure loses its sandbox, so that its init container runs again: the API
-/// server lets nobody tell that, hears of all else at once, and refuses next to nothing. What had ended well stays so.
+/// server lets nobody tell that, hears of all else at once, and refuses next to nothing. A pod that had ended well
+/// stays so.
 #[test]
 fn an_init_container_that_runs_again_holds_up_no_status() {
     for seed in 0..4 {

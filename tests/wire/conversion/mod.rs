@@ -143,7 +143,7 @@ fn differences(path: &str, expected: &Value, found: &Value, into: &mut Vec<Strin
     }
 }
 
-/// What the runtime was asked for, by the pod's name.
+/// The requests to the runtime, by the pod's name.
 struct Asked<'a> {
     fake: &'a Fake,
     root: String,

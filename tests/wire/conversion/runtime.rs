@@ -11,7 +11,7 @@ use crate::fake::Fake;
 const USERS: [(&str, Option<i64>, &str); 3] =
     [("/root:1", None, ""), ("/uid:1", Some(1000), ""), ("/named:1", None, "app")];
 
-/// What runs.
+/// The objects that run.
 #[derive(Default)]
 struct Runs {
     sandboxes: Vec<wire::RunPodSandboxRequest>,

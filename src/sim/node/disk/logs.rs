@@ -19,7 +19,7 @@ use crate::sim::node::outlet::Outlet;
 
 /// From a write to whoever hears of it.
 const HEARD_AFTER: Duration = Duration::from_millis(1);
-/// What compression makes of a file: a part of this many.
+/// The effect of compression on a file: a part of this many.
 const COMPRESSION: u64 = 10;
 
 /// A container that writes.
@@ -46,7 +46,7 @@ impl Writer {
 pub struct Writing {
     /// By the path that the runtime was told.
     writers: BTreeMap<String, Writer>,
-    /// What is in files that nobody writes to.
+    /// The sizes of files that nobody writes to.
     sizes: BTreeMap<String, u64>,
     /// Logs whose next write is to be told.
     watched: BTreeSet<String>,
@@ -95,7 +95,7 @@ impl Writing {
         self.sizes.insert(writer.file.clone(), bytes);
     }
 
-    /// What is in a file.
+    /// The size of a file.
     pub fn bytes(&self, file: &str, now: Moment) -> u64 {
         let writer = self.writers.values().find(|writer| writer.file == file);
         writer.map_or_else(|| self.sizes.get(file).copied().unwrap_or(0), |writer| writer.bytes(now))

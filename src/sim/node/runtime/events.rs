@@ -14,7 +14,7 @@ use crate::sim::node::Node;
 
 type Sender = mpsc::UnboundedSender<CriResult<ContainerEvent>>;
 
-/// Who listens.
+/// The listeners.
 #[derive(Debug, Default)]
 pub struct Events {
     listeners: Mutex<Vec<Sender>>,

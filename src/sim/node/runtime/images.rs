@@ -31,9 +31,9 @@ pub struct Images {
     pub pulled: BTreeMap<String, PulledRecord>,
     /// The disk is full of other things.
     pub disk_is_full: bool,
-    /// What no registry has.
+    /// The images that no registry has.
     pub unknown: BTreeSet<String>,
-    /// What the runtime does not pull, with its words.
+    /// The images that the runtime does not pull, with its words.
     pub refused: BTreeMap<String, String>,
 }
 

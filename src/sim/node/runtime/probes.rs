@@ -1,4 +1,4 @@
-//! What containers answer to probes and hooks, chance, and the service manager.
+//! Answers of containers to probes and hooks, chance, and the service manager.
 //!
 //! A path says what the container does: `/ok`, `/fails`, `/ok-after/5` (fails before that many seconds of its life),
 //! `/ok-until/5` (fails from then on), `/flips/5` (well and unwell by turns, so many seconds each), `/slow/5` (well, but only after so many seconds). It is an HTTP probe's path, a
@@ -71,7 +71,7 @@ struct Probe {
     port: u16,
     path: String,
     timeout: Duration,
-    /// What is said of a container that is not well; a port alone cannot tell that.
+    /// The answer of a container that is not well; a port alone cannot tell that.
     unwell: Option<&'static str>,
 }
 
