@@ -131,7 +131,7 @@ fn commit() -> Option<String> {
     git(&package, &["rev-parse", "--short=12", "HEAD"]).filter(|commit| is_plain(commit))
 }
 
-/// What git says, without its newline; `None` without git, outside of a repository, and where it refuses.
+/// The output of git, without its newline; `None` without git, outside of a repository, and where it refuses.
 fn git(package: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("-C").arg(package).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

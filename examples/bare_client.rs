@@ -1,5 +1,5 @@
-//! What the runtime alone takes: the calls that starting pods needs, and nothing else. `make bench` sets the agent's times
-//! beside these, and measures both alike: by when the runtime says that a container was started.
+//! The runtime's own share of a start: the calls that starting pods needs, and nothing else. `make bench` sets the
+//! agent's times beside these, and measures both alike: by when the runtime says that a container was started.
 //!
 //! ```text
 //! bare_client floor ENDPOINT IMAGE PODS LOG_DIR CGROUP_PARENT
@@ -264,7 +264,8 @@ async fn kill_some(runtime: &GrpcRuntime, count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// What a wake of this process takes, which touches hardly more than the stack then: the machine's part of every idle figure.
+/// The cost of a wake of this process, which touches hardly more than the stack then: the machine's part of every idle
+/// figure.
 async fn idle(seconds: u64) -> Outcome<()> {
     let cpu_ns = || -> Outcome<u64> {
         let text = fs::read_to_string("/proc/thread-self/schedstat")?;

@@ -1,4 +1,4 @@
-//! What HTTP probes cost when nothing but the probes is done: `make bench` sets the agent's processor time beside it.
+//! The cost of HTTP probes when nothing but the probes is done: `make bench` sets the agent's processor time beside it.
 //!
 //! ```text
 //! bare_prober SECONDS PORT PATH ADDRESS...

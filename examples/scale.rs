@@ -28,7 +28,7 @@ const LATE_MAX: Duration = Duration::from_millis(50);
 /// Pods that are there, and probed, before all others start.
 const PROBED: usize = 20;
 
-/// What a node of one size showed.
+/// The figures of a node of one size.
 #[derive(Clone, Debug)]
 struct Node {
     /// A label of a pod is changed by somebody.
@@ -68,7 +68,7 @@ async fn all_run(world: &World, pods: usize) {
         }
     }
     assert_eq!(world.running().len(), pods, "not all run");
-    world.sleep(Duration::from_secs(90)).await; // What follows a start: Events, looks, the next sync.
+    world.sleep(Duration::from_secs(90)).await; // The work after a start: Events, looks, the next sync.
 }
 
 async fn measure(world: World, pods: usize) -> Node {

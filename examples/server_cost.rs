@@ -1,4 +1,4 @@
-//! What the authenticated port costs the agent, in processor time; `make bench` uses it.
+//! The cost of the authenticated port for the agent, in processor time; `make bench` uses it.
 //!
 //! ```text
 //! server_cost scrapes PID HOST:PORT TIMES
@@ -85,7 +85,7 @@ async fn scrape(sender: &mut SendRequest<Empty<Bytes>>, path: &str) -> Outcome<u
 async fn scrapes(pid: i32, address: &str, times: u32) -> Outcome<()> {
     let mut sender = client(address).await?;
     for path in ENDPOINTS {
-        let bytes = scrape(&mut sender, path).await?; // What is only done once.
+        let bytes = scrape(&mut sender, path).await?; // The work that is only done once.
         tokio::time::sleep(APART).await;
         let before = cpu_seconds(pid)?;
         for _ in 0..times {
@@ -114,7 +114,7 @@ async fn round(pid: i32, address: &str, rounds: u32) -> Outcome<()> {
     Ok(())
 }
 
-/// What a client asks for, and how it goes on once it was let in.
+/// The request of a client, and how it goes on once it was let in.
 struct Asked {
     head: String,
     after: Vec<u8>,
@@ -170,7 +170,7 @@ async fn take(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: &Asked, by
     Ok(())
 }
 
-/// Whose output is taken.
+/// The process whose output is taken.
 struct Place {
     runtime: Arc<GrpcRuntime>,
     container: ContainerId,

@@ -37,7 +37,7 @@ highest_kib() { # PID KEY SECONDS
     done
     echo "$highest"
 }
-# What the agent's own clock says of the runtime's calls so far.
+# The agent's own measurement of the runtime's calls so far.
 calls() { # FILE
     exec 8<>"/dev/tcp/127.0.0.1/$READ_ONLY_PORT"
     printf 'GET /metrics HTTP/1.0\r\n\r\n' >&8
@@ -135,7 +135,7 @@ all_gone() {
     die "pods are left after five minutes"
 }
 
-# What the pod's file says, the volume's part of its directory.
+# The pod's file, by the volume's part of its directory.
 word() { cat "$dir"/kubelet/pods/*/volumes/kubernetes.io~configmap/words/word 2>/dev/null || true; }
 
 # From an edit of a ConfigMap, as the API server has taken it, to the pod's file.
@@ -174,7 +174,7 @@ processor_ms() { # PID
     awk -v hertz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print int(($12 + $13) * 1000 / hertz) }' "/proc/$1/stat"
 }
 
-# What pods' lives cost an executable: made, run and deleted, with the volume of their account's token.
+# The cost of pods' lives for an executable: made, run and deleted, with the volume of their account's token.
 lives() { # EXECUTABLE
     local wave before
     start_agent "$1"

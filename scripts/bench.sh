@@ -144,7 +144,7 @@ crowded() {
     until_ms "$(now_ms)" runs_exactly 0 >/dev/null
 }
 
-# What the authenticated port costs: scrapes, each on its own and all within 15 s, and what a command writes.
+# The cost of the authenticated port: scrapes, each on its own and all within 15 s, and a command's output.
 served() { # WHAT
     local address=127.0.0.1:$PORT name value
     while read -r name value _; do
@@ -221,7 +221,7 @@ main() {
     mkdir -p "$dir/manifests"
     OWNER=$$ setsid -w scripts/testenv.sh start "$dir"
     load_env "$dir"
-    # Whoever asks is let in: there is nobody here who could say who may.
+    # Every caller is let in: there is nobody here who could say who may.
     write_agent_config "$dir" | sed '/anonymous:/{n;s/false/true/}' >"$dir/kubelet.yaml"
     figure "executable" "$(($(stat -c %s "$PODWRIGHT") / 1024))" KiB
 

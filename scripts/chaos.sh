@@ -306,7 +306,7 @@ failed_unrun() { # POD
     [ "${told:-}" = Failed ] && cut_off_starts create | has -xF "$uid main"
 }
 
-# What the agent says against what is wanted, as differences, one a line; nothing when all is as it should be.
+# The agent's pods against the wanted ones, as differences, one a line; nothing when all is as it should be.
 unsettled() {
     local pod wanted name
     # The agent may not have seen the last manifest yet, and speak of the revision before it.
@@ -359,7 +359,7 @@ between() { # FROM TO MOMENT...
 # before it has its answer, containerd ends what it has just started. With `create` those that it cut off before that.
 cut_off_starts() { # [create]
     awk -v begun="failed to ${1:-start} containerd task.*context canceled" '
-        # What follows the words, up to the end of a quotation or of a field.
+        # The text after the words, up to the end of a quotation or of a field.
         function after(words, at) {
             at = index($0, words)
             if (at == 0) return ""
@@ -467,7 +467,7 @@ lost_shim() { # PID ID
     [ -z "$(cat "/proc/$1/task/"*/children 2>/dev/null)" ] && ! ctr_ containers ls -q | has -xF "$2"
 }
 
-# What is left of pods after the last manifest went.
+# The remains of pods after the last manifest went.
 remains() {
     agent_pods | sed 's/^/pod /'
     runtime_containers | sed 's/^/container /'

@@ -75,7 +75,7 @@ make_certificates() ( # NODE
         kubeconfig "$name" "$(with_certificate "$name")"
     done
     kubeconfig bootstrap "token: $BOOTSTRAP_TOKEN"
-    # What the node asks for, with the statuses that it tells; and when people make and delete pods.
+    # The requests of the node, with the statuses that it tells; and when people make and delete pods.
     cat >audit.yaml <<YAML
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -146,7 +146,7 @@ start_scheduler() {
         --bind-address=127.0.0.1 "--secure-port=$((API_PORT + 4))" "--cert-dir=$cluster/scheduler" --leader-elect=false
 }
 
-# What the service account controllers would make: without it no pod is let in.
+# The account that the service account controllers would make: without it no pod is let in.
 play_controllers() {
     local namespace
     say "no kube-controller-manager in $KUBEBUILDER_ASSETS: this script makes what pods of two namespaces cannot do without"
@@ -157,7 +157,7 @@ play_controllers() {
     done
 }
 
-# What kubeadm makes: a node with this token may ask for a certificate, and gets it.
+# The token that kubeadm makes: a node with it may ask for a certificate, and gets one.
 allow_bootstrap() {
     local role=system:certificates.k8s.io:certificatesigningrequests
     # The API server makes it after it has become ready.

@@ -4,7 +4,7 @@
 #   scripts/fuzz.sh            every target for SECONDS_EACH seconds (60 by default), one after the other
 #   scripts/fuzz.sh spdy ...   the named ones alone
 #
-# What is found is written to fuzz/artifacts/TARGET and shown again by `scripts/fuzz.sh TARGET FILE`. New inputs go to
+# Findings are written to fuzz/artifacts/TARGET and shown again by `scripts/fuzz.sh TARGET FILE`. New inputs go to
 # fuzz/target/corpus; fuzz/corpus holds those that runs begin with, and MERGE=1 adds to it the few that reach more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,8 @@ cd "$(dirname "$0")/.."
 
 check_rust
 check_compiler
-# What `cargo fuzz build --sanitizer none` asks of the compiler: counters and comparisons, with the checks of a debug build.
+# The flags that `cargo fuzz build --sanitizer none` gives the compiler: counters and comparisons, with the checks of a
+# debug build.
 export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0 -Ccodegen-units=1"

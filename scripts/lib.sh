@@ -4,7 +4,7 @@
 # file DIR/env that names them. Everything is found again from that directory alone, so that it can be taken down
 # after any crash. Environments run side by side: each holds a number that picks its bridge, subnet, cgroup and ports.
 #
-# What lies outside the directory while an environment lives, all removed with the last one:
+# The things outside the directory while an environment lives, all removed with the last one:
 #   /run/podwright-env/   one entry a live environment, and what the machine was like before the first
 #   bridge pwbrN, netfilter chains of the CNI plugins, cgroup /podwrightN, /run/containerd/s (shims' sockets)
 
@@ -97,7 +97,7 @@ missing_packages() {
 # The same in one line; nothing if nothing is missing.
 missing_list() { missing_packages | sort -u | paste -sd ' '; }
 
-# What some tests need beside that: they are skipped where it cannot be had.
+# The further programs that some tests need: they are skipped where these cannot be had.
 missing_test_packages() {
     command -v docker-registry >/dev/null || echo docker-registry
     command -v skopeo >/dev/null || echo skopeo
@@ -146,7 +146,7 @@ find_cargo() {
     for home in "$HOME" "$([ -z "${SUDO_USER:-}" ] || getent passwd "$SUDO_USER" | cut -d: -f6)"; do
         if [ -n "$home" ] && [ -x "$home/.cargo/bin/cargo" ]; then
             PATH=$home/.cargo/bin:$PATH
-            # What rustup put there is a name for it; the toolchains are beside it.
+            # The file that rustup put there is a name for it; the toolchains are beside it.
             [ "$home" = "$HOME" ] || export RUSTUP_HOME=${RUSTUP_HOME:-$home/.rustup}
             return
         fi
@@ -628,7 +628,7 @@ prepare_directory() { # DIR
     [ ! -e "$dir/env" ] || die "$dir holds an environment already: scripts/testenv.sh stop $dir"
     chmod 0755 "$dir"
     rm -f "$dir/containerd.log" "$dir/env.stopped"
-    # Who goes, and the environment is stale: a number and a start time, since numbers come round again.
+    # The process whose end makes the environment stale: a number and a start time, since numbers come round again.
     echo "${OWNER:-$PPID} $(start_time "${OWNER:-$PPID}")" >"$dir/owner"
     IMAGES=${IMAGES:-$PWD/target/images/images.tar}
     IMAGE_PAUSE=localhost/podwright/pause:1 IMAGE_WEB=localhost/podwright/web:1
@@ -645,7 +645,7 @@ take_number() {
     POD_SUBNET=10.213.$ENVIRONMENT.0/24 POD_GATEWAY=10.213.$ENVIRONMENT.1
 }
 
-# What DIR/env says: one KEY=VALUE a line, read by load_env and by the tests.
+# The content of DIR/env: one KEY=VALUE a line, read by load_env and by the tests.
 write_env() {
     local key
     DIR=$dir RUNTIME_ENDPOINT=unix://$CONTAINERD_SOCK RUNC_ROOT=$dir/state/runc CNI_CONF_DIR=$dir/cni

@@ -21,7 +21,7 @@ check_rust
 check_compiler
 command -v cargo-mutants >/dev/null || die "there is no cargo-mutants: cargo install cargo-mutants --locked"
 
-# What of the actors decides rather than moves messages.
+# The actors' files that decide rather than move messages.
 DECIDING=(src/actors/pods/pod_manager/admission.rs src/actors/pods/pod_manager/housekeeping.rs
     src/actors/pods/pod_manager/resizing.rs src/actors/pods/pod_worker/jobs/stopping.rs
     src/actors/status/status_manager.rs src/actors/status/mirror_manager.rs src/actors/runtime/container_gc.rs

@@ -21,7 +21,7 @@ DENY_VERSION=0.20.2
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 summary=()
 failed=0 passed=0 skipped=0
-# What tests say of themselves when they cannot be done here (tests/support/skips.rs).
+# The words of tests that cannot be done here (tests/support/skips.rs).
 PODWRIGHT_SKIPS=$(mktemp)
 export PODWRIGHT_SKIPS
 trap 'rm -f "$PODWRIGHT_SKIPS"' EXIT
@@ -86,7 +86,7 @@ live_tests() {
     cargo test --locked --features "$FEATURES" --test live -- --test-threads=2
 }
 
-# What `make run` shows: both pods Ready, three views of them, and nothing left.
+# The promises of `make run`: both pods Ready, three views of them, and nothing left.
 whole_run() {
     cargo build --locked --features "$FEATURES" --bin podwright || return
     RUN_FOR=3 PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/debug/podwright scripts/run.sh
@@ -97,7 +97,7 @@ wanted() { [ ${#PARTS[@]} = 0 ] || [[ " ${PARTS[*]} " == *" $1 "* ]]; }
 fmt_part() { part fmt cargo fmt --check; }
 clippy_part() {
     part clippy cargo clippy --locked --all-targets --features "$FEATURES" -- -D warnings
-    # What is shipped has none of the features that tests want, and one of the two kinds of TLS.
+    # The shipped program has none of the features that tests want, and one of the two kinds of TLS.
     part default cargo clippy --locked --lib --bins -- -D warnings
     part ring cargo clippy --locked --lib --bins --no-default-features --features ring -- -D warnings
 }

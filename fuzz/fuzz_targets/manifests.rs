@@ -1,5 +1,5 @@
-//! Any bytes as a static pod's manifest, YAML or JSON: decoded, given defaults and an identity, validated. What passes
-//! has names that are path segments, and passes again in the form of JSON (SEC-17, SEC-18, SEC-59).
+//! Any bytes as a static pod's manifest, YAML or JSON: decoded, given defaults and an identity, validated. An accepted
+//! manifest has names that are path segments, and is accepted again in the form of JSON (SEC-17, SEC-18, SEC-59).
 
 #![no_main]
 

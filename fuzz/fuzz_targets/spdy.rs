@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use podwright_fuzz::logic::serving::spdy::{CONTROL_BYTES_MAX, Event, HEAD_BYTES, Reader, SpdyError};
 
-/// What came, pieces of a frame joined, and how it ended.
+/// The events that came, pieces of a frame joined, and how it ended.
 fn events(input: &[u8], cut: usize) -> (Vec<Event>, Option<SpdyError>) {
     let (mut reader, mut buffer, mut events) = (Reader::default(), BytesMut::new(), vec![]);
     for part in input.chunks(cut) {
