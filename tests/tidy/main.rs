@@ -7,6 +7,7 @@ mod checklist;
 mod circles;
 mod crates;
 mod documents;
+mod english;
 mod folders;
 mod shapes;
 mod source;
