@@ -107,7 +107,8 @@ impl Start<'_> {
         };
         let without = Ok(KubeconfigState::WithoutCertificate);
         let pem = kubeconfig.certificate_pem().map_err(|error| error.to_string());
-        let pair = pem.and_then(|pem| pem.map(|(chain, key)| Pair::parse(&chain, &key)).transpose());
+        let parse = |(chain, key): (Vec<u8>, Vec<u8>)| Pair::parse(&chain, &key).map_err(|error| error.to_string());
+        let pair = pem.and_then(|pem| pem.map(parse).transpose());
         match pair {
             Ok(Some(pair)) if !pair.has_expired(self.clock.now()) => Ok(KubeconfigState::Valid),
             Ok(Some(_)) => {

@@ -49,7 +49,8 @@ pub(super) fn certificates(
         true => ServingFiles { chain: given.0, key: given.1, reload },
         false => {
             let files = ServingFiles { chain: folder.join("kubelet.crt"), key: folder.join("kubelet.key"), reload };
-            ensure_serving_files(&files.chain, &files.key, node_name, clock.now())?;
+            ensure_serving_files(&files.chain, &files.key, node_name, clock.now())
+                .map_err(|error| error.to_string())?;
             files
         }
     };
@@ -71,8 +72,8 @@ pub(super) fn client_authorities(invocation: &Invocation) -> Result<Option<Arc<C
     }
     let gates = &invocation.gates;
     let (reload, uid) = ("ReloadKubeletClientCAFile", "AllowParsingUserUIDFromCertAuth");
-    ClientAuthorities::open(Path::new(path), gates.enabled(reload), gates.enabled(uid))
-        .map(|found| Some(Arc::new(found)))
+    let opened = ClientAuthorities::open(Path::new(path), gates.enabled(reload), gates.enabled(uid));
+    opened.map(|found| Some(Arc::new(found))).map_err(|error| format!("unable to load client CA file {path}: {error}"))
 }
 
 /// The authenticated port; `None` without `enableServer`.

@@ -231,7 +231,8 @@ impl CertificateManager {
             let marks = Arc::clone(&self.marks[0]);
             let work = blocking::run(move || {
                 let read = || files.read().map(|pair| shown.set(pair));
-                marks.read_if_touched(&[&files.chain, &files.key], read)
+                let read = marks.read_if_touched(&[&files.chain, &files.key], read);
+                read.map_err(|error| error.to_string())
             });
             context
                 .start("read serving certificate", about, work, |read| CertificateManagerMsg::FilesRead(read.into()));
@@ -239,7 +240,11 @@ impl CertificateManager {
         if let Some(authorities) = self.reloaded_authorities().cloned() {
             let about = authorities.path().display().to_string();
             let marks = Arc::clone(&self.marks[1]);
-            let work = blocking::run(move || marks.read_if_touched(&[authorities.path()], || authorities.read_again()));
+            let work = blocking::run(move || {
+                let path = authorities.path();
+                let read = marks.read_if_touched(&[path], || authorities.read_again());
+                read.map_err(|error| format!("client CA file {}: {error}", path.display()))
+            });
             context.start("read client authorities", about, work, |read| {
                 CertificateManagerMsg::AuthoritiesRead(read.into())
             });

@@ -15,6 +15,29 @@ use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::Names;
 use crate::platform::network::tls::provider;
 
+/// Why a text is no certificate, or no pair of a certificate and its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PairError {
+    /// There is no certificate in it.
+    #[error("tls: failed to find any PEM data in certificate input")]
+    NoChain,
+    /// There is no key in it.
+    #[error("tls: failed to find any PEM data in key input")]
+    NoKey,
+    /// The key is another certificate's.
+    #[error("tls: private key does not match public key")]
+    OtherKey,
+    /// The key cannot be read. The library's error about a key may quote it; the kind of the fault is enough.
+    #[error("tls: failed to parse private key")]
+    BadKey,
+    /// A certificate cannot be read.
+    #[error("x509: malformed certificate")]
+    Malformed,
+    /// There is no certificate that can be read.
+    #[error("data does not contain any valid RSA or ECDSA certificates")]
+    NoCertificate,
+}
+
 /// A certificate chain and the key of its first certificate.
 #[derive(Clone)]
 pub struct Pair {
@@ -42,20 +65,19 @@ impl Pair {
     /// From the PEM of the chain, leaf first, and of the key; the two may be one text.
     ///
     /// # Errors
-    /// In upstream's words, when there is no certificate or no key in it, or they do not belong together.
-    pub fn parse(chain: &[u8], key: &[u8]) -> Result<Self, String> {
+    /// When there is no certificate or no key in it, or they do not belong together.
+    pub fn parse(chain: &[u8], key: &[u8]) -> Result<Self, PairError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain).filter_map(Result::ok).collect();
         if chain.is_empty() {
-            return Err("tls: failed to find any PEM data in certificate input".to_owned());
+            return Err(PairError::NoChain);
         }
         let key = PrivateKeyDer::from_pem_slice(key);
-        let key = key.map_err(|_| "tls: failed to find any PEM data in key input".to_owned())?;
+        let key = key.map_err(|_| PairError::NoKey)?;
         let validity = chain.iter().map(|certificate| validity_of(certificate)).collect::<Result<Vec<_>, _>>()?;
         let names = names_of(&chain[0])?;
         let certified = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => "tls: private key does not match public key".to_owned(),
-            // The library's error about a key may quote it; the kind of the fault is enough.
-            _ => "tls: failed to parse private key".to_owned(),
+            rustls::Error::InconsistentKeys(_) => PairError::OtherKey,
+            _ => PairError::BadKey,
         })?;
         Ok(Self { certified: Arc::new(certified), validity, names })
     }
@@ -90,16 +112,16 @@ impl Pair {
 ///
 /// # Errors
 /// When there is none, or one cannot be read.
-pub fn validity_in(pem: &[u8]) -> Result<Vec<Validity>, String> {
+pub fn validity_in(pem: &[u8]) -> Result<Vec<Validity>, PairError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let chain = chain.map_err(|_| "data does not contain any valid RSA or ECDSA certificates".to_owned())?;
+    let chain = chain.map_err(|_| PairError::NoCertificate)?;
     if chain.is_empty() {
-        return Err("data does not contain any valid RSA or ECDSA certificates".to_owned());
+        return Err(PairError::NoCertificate);
     }
     chain.iter().map(|certificate| validity_of(certificate)).collect()
 }
 
-fn validity_of(der: &[u8]) -> Result<Validity, String> {
+fn validity_of(der: &[u8]) -> Result<Validity, PairError> {
     let certificate = parse(der)?;
     let moment = |time: x509_parser::time::ASN1Time| {
         u64::try_from(time.timestamp())
@@ -109,7 +131,7 @@ fn validity_of(der: &[u8]) -> Result<Validity, String> {
     Ok(Validity { not_before: moment(validity.not_before), not_after: moment(validity.not_after) })
 }
 
-fn names_of(der: &[u8]) -> Result<Names, String> {
+fn names_of(der: &[u8]) -> Result<Names, PairError> {
     let certificate = parse(der)?;
     let subject = certificate.subject();
     let text = |value: &x509_parser::prelude::AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
@@ -118,7 +140,7 @@ fn names_of(der: &[u8]) -> Result<Names, String> {
         organizations: subject.iter_organization().map(text).collect(),
         ..Names::default()
     };
-    let alternative = certificate.subject_alternative_name().map_err(|_| "x509: malformed certificate".to_owned())?;
+    let alternative = certificate.subject_alternative_name().map_err(|_| PairError::Malformed)?;
     for name in alternative.iter().flat_map(|extension| &extension.value.general_names) {
         match name {
             GeneralName::DNSName(name) => drop(names.dns_names.insert((*name).to_owned())),
@@ -132,8 +154,6 @@ fn names_of(der: &[u8]) -> Result<Names, String> {
     Ok(names)
 }
 
-fn parse(der: &[u8]) -> Result<X509Certificate<'_>, String> {
-    X509Certificate::from_der(der)
-        .map(|(_, certificate)| certificate)
-        .map_err(|_| "x509: malformed certificate".to_owned())
+fn parse(der: &[u8]) -> Result<X509Certificate<'_>, PairError> {
+    X509Certificate::from_der(der).map(|(_, certificate)| certificate).map_err(|_| PairError::Malformed)
 }

@@ -96,7 +96,7 @@ impl Authentication {
         let Some(authorities) = self.authorities.as_ref().filter(|_| !peer.certificates.is_empty()) else {
             return Ok(Found::Nothing);
         };
-        let user = authorities.identify(&peer.certificates, self.clock.now())?;
+        let user = authorities.identify(&peer.certificates, self.clock.now()).map_err(|error| error.to_string())?;
         Ok(user.map_or(Found::Nothing, Found::User))
     }
 

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use super::error::PairFileError;
 use super::{ClientAuthorities, KeptCertificate};
 use crate::platform::cluster::key_pair::Pair;
 use crate::platform::cluster::live_certificate::LiveCertificate;
-use crate::platform::files::small_file::{read, words};
+use crate::platform::files::small_file::read;
 
 /// The serving certificate in files.
 #[derive(Clone, Debug)]
@@ -23,10 +24,10 @@ impl ServingFiles {
     /// Reads them.
     ///
     /// # Errors
-    /// When they cannot be read, or are no pair; in upstream's words.
-    pub fn read(&self) -> Result<Pair, String> {
-        let open = |path: &PathBuf| read(path).map_err(|error| format!("open {}: {}", path.display(), words(&error)));
-        Pair::parse(&open(&self.chain)?, &open(&self.key)?)
+    /// When they cannot be read, or are no pair.
+    pub fn read(&self) -> Result<Pair, PairFileError> {
+        let open = |path: &PathBuf| read(path).map_err(|error| PairFileError::open(path, &error));
+        Ok(Pair::parse(&open(&self.chain)?, &open(&self.key)?)?)
     }
 }
 

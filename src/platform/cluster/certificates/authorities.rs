@@ -15,6 +15,7 @@ use x509_parser::der_parser::oid::Oid;
 use x509_parser::oid_registry::asn1_rs::oid;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate};
 
+use super::error::{AuthoritiesError, IdentifyError};
 use crate::logic::model::time::Moment;
 use crate::logic::serving::server_access::{CREDENTIAL_ID, User};
 use crate::platform::files::small_file::{read, words};
@@ -49,10 +50,9 @@ impl ClientAuthorities {
     /// Reads the file.
     ///
     /// # Errors
-    /// When it cannot be read, or holds no certificate; in upstream's words.
-    pub fn open(path: &Path, reload: bool, parse_uid: bool) -> Result<Self, String> {
-        let roots =
-            roots(path).map_err(|error| format!("unable to load client CA file {}: {error}", path.display()))?;
+    /// When it cannot be read, or holds no certificate.
+    pub fn open(path: &Path, reload: bool, parse_uid: bool) -> Result<Self, AuthoritiesError> {
+        let roots = roots(path)?;
         Ok(Self { path: path.to_owned(), reload, parse_uid, current: Mutex::new(roots) })
     }
 
@@ -60,8 +60,8 @@ impl ClientAuthorities {
     ///
     /// # Errors
     /// As [`ClientAuthorities::open`].
-    pub fn read_again(&self) -> Result<bool, String> {
-        let newest = roots(&self.path).map_err(|error| format!("client CA file {}: {error}", self.path.display()))?;
+    pub fn read_again(&self) -> Result<bool, AuthoritiesError> {
+        let newest = roots(&self.path)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = current.pem != newest.pem;
         *current = newest;
@@ -77,28 +77,31 @@ impl ClientAuthorities {
     ///
     /// # Errors
     /// When no authority here stands for it now.
-    pub fn identify(&self, chain: &[CertificateDer<'_>], now: Moment) -> Result<Option<User>, String> {
+    pub fn identify(&self, chain: &[CertificateDer<'_>], now: Moment) -> Result<Option<User>, IdentifyError> {
         let Some((leaf, others)) = chain.split_first() else { return Ok(None) };
         let verifier = Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner).verifier);
         let now = UnixTime::since_unix_epoch(now.since(Moment::EPOCH));
-        verifier.verify_client_cert(leaf, others, now).map_err(|error| format!("verifying certificate: {error}"))?;
+        verifier.verify_client_cert(leaf, others, now).map_err(|error| IdentifyError::Unverified(error.to_string()))?;
         user_of(leaf, self.parse_uid)
     }
 }
 
-fn roots(path: &Path) -> Result<Roots, String> {
-    let pem = read(path).map_err(|error| words(&error))?;
+fn roots(path: &Path) -> Result<Roots, AuthoritiesError> {
+    let pem = read(path).map_err(|error| AuthoritiesError::Read(words(&error)))?;
     let mut store = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok);
     if store.add_parsable_certificates(certificates).0 == 0 {
-        return Err("data does not contain any valid RSA or ECDSA certificates".to_owned());
+        return Err(AuthoritiesError::NoCertificate);
     }
     let built = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider()).build();
-    Ok(Roots { pem: pem.as_slice().into(), verifier: built.map_err(|error| error.to_string())? })
+    Ok(Roots {
+        pem: pem.as_slice().into(),
+        verifier: built.map_err(|error| AuthoritiesError::Unusable(error.to_string()))?,
+    })
 }
 
-fn user_of(leaf: &CertificateDer<'_>, parse_uid: bool) -> Result<Option<User>, String> {
-    let (_, certificate) = X509Certificate::from_der(leaf).map_err(|_| "x509: malformed certificate".to_owned())?;
+fn user_of(leaf: &CertificateDer<'_>, parse_uid: bool) -> Result<Option<User>, IdentifyError> {
+    let (_, certificate) = X509Certificate::from_der(leaf).map_err(|_| IdentifyError::Malformed)?;
     let subject = certificate.subject();
     let text = |value: &AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
     // Of several common names Go's parser keeps the last, and so does every other component that reads the certificate.
@@ -110,8 +113,8 @@ fn user_of(leaf: &CertificateDer<'_>, parse_uid: bool) -> Result<Option<User>, S
     let uid = match (parse_uid, uids.next(), uids.next()) {
         (false, ..) | (true, None, _) => String::new(),
         (true, Some(uid), None) if !uid.is_empty() => uid,
-        (true, Some(_), None) => return Err("UID cannot be an empty string".to_owned()),
-        (true, ..) => return Err("expected 1 UID, but found multiple".to_owned()),
+        (true, Some(_), None) => return Err(IdentifyError::EmptyUid),
+        (true, ..) => return Err(IdentifyError::ManyUids),
     };
     let credential = format!("X509SHA256={}", sha256_hex(leaf));
     Ok(Some(User {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::error::KeyError;
 use super::request::{KEY_ENCIPHERMENT, RequestError, bootstrap_request_name};
 use super::{
     BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, FileStore, PrivateKey, ROTATION_TIMEOUT, Request, SERVING_SIGNER,
@@ -89,7 +90,7 @@ pub struct KeptCertificate {
 pub enum ObtainError {
     /// The key, or the request's text.
     #[error("Unable to generate a certificate signing request: {0}")]
-    Key(String),
+    Key(KeyError),
     /// The cluster.
     #[error("Failed while requesting a signed certificate from the control plane: {0}")]
     Request(RequestError),
@@ -236,7 +237,7 @@ impl KeptCertificate {
     }
 
     /// A new key; the one and only certificate's is that of an earlier one, or the one of an earlier try.
-    fn key(&self) -> Result<PrivateKey, String> {
+    fn key(&self) -> Result<PrivateKey, KeyError> {
         let Some(once) = &self.once else { return PrivateKey::generate() };
         let earlier = read(&self.store.current_path()).ok().and_then(|pem| PrivateKey::parse(&pem).ok());
         earlier.map_or_else(|| PrivateKey::load_or_generate(&once.key), Ok)

@@ -9,6 +9,7 @@ use std::path::Path;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
 use rcgen::{PublicKeyData, SanType};
 
+use super::error::KeyError;
 use crate::logic::node::certificate_plan::Names;
 use crate::platform::files::directories::make_certificate_folder;
 use crate::platform::files::small_file::{read, words};
@@ -29,29 +30,28 @@ impl PrivateKey {
     ///
     /// # Errors
     /// When the library cannot make one.
-    pub fn generate() -> Result<Self, String> {
+    pub fn generate() -> Result<Self, KeyError> {
         let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256);
-        Ok(Self { pair: pair.map_err(|_| "unable to generate a new private key".to_owned())? })
+        Ok(Self { pair: pair.map_err(|_| KeyError::Generate)? })
     }
 
     /// From the PEM of a key, which may stand among certificates.
     ///
     /// # Errors
     /// When there is none that can be used.
-    pub fn parse(pem: &[u8]) -> Result<Self, String> {
+    pub fn parse(pem: &[u8]) -> Result<Self, KeyError> {
         use rustls::pki_types::PrivateKeyDer;
         use rustls::pki_types::pem::PemObject;
-        let wrong = "data does not contain a valid RSA or ECDSA private key";
-        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| wrong.to_owned())?;
-        Ok(Self { pair: KeyPair::try_from(&der).map_err(|_| wrong.to_owned())? })
+        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| KeyError::Invalid)?;
+        Ok(Self { pair: KeyPair::try_from(&der).map_err(|_| KeyError::Invalid)? })
     }
 
     /// The key in a file, or a new one that is kept there, mode 0600: so that a restart asks with the same key again.
     ///
     /// # Errors
     /// When it can be neither read nor written.
-    pub fn load_or_generate(path: &Path) -> Result<Self, String> {
-        let wrong = |error: &io::Error| format!("error loading key from {}: {}", path.display(), words(error));
+    pub fn load_or_generate(path: &Path) -> Result<Self, KeyError> {
+        let wrong = |error: &io::Error| KeyError::Load { path: path.display().to_string(), problem: words(error) };
         match read(path) {
             Ok(pem) => match Self::parse(&pem) {
                 Ok(key) => return Ok(key),
@@ -98,15 +98,15 @@ impl PrivateKey {
     ///
     /// # Errors
     /// When a name cannot stand in a certificate.
-    pub fn signing_request(&self, names: &Names) -> Result<String, String> {
-        let wrong = |error: rcgen::Error| format!("unable to generate certificate request: {error}");
+    pub fn signing_request(&self, names: &Names) -> Result<String, KeyError> {
+        let wrong = |error: rcgen::Error| KeyError::Request(error.to_string());
         let request = Self::parameters(names)?.serialize_request(&self.pair).map_err(wrong)?;
         request.pem().map_err(wrong)
     }
 
     /// The parameters of a certificate with these names.
-    pub(super) fn parameters(names: &Names) -> Result<CertificateParams, String> {
-        let wrong = |error: rcgen::Error| format!("unable to generate certificate request: {error}");
+    pub(super) fn parameters(names: &Names) -> Result<CertificateParams, KeyError> {
+        let wrong = |error: rcgen::Error| KeyError::Request(error.to_string());
         let mut parameters = CertificateParams::default();
         let mut subject = DistinguishedName::new();
         for organization in &names.organizations {

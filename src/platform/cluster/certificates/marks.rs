@@ -26,11 +26,7 @@ impl Marks {
     ///
     /// # Errors
     /// Those of `read`; it is tried again each time until it goes well.
-    pub fn read_if_touched(
-        &self,
-        paths: &[&Path],
-        read: impl FnOnce() -> Result<bool, String>,
-    ) -> Result<bool, String> {
+    pub fn read_if_touched<E>(&self, paths: &[&Path], read: impl FnOnce() -> Result<bool, E>) -> Result<bool, E> {
         // Before they are read, so that what comes meanwhile is seen the next time.
         let files: Vec<Mark> = paths.iter().filter_map(|path| mark(path)).collect();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +60,7 @@ mod cases {
             let mut was_read = false;
             let outcome = marks.read_if_touched(&[&path], || {
                 was_read = true;
-                if good { Ok(true) } else { Err("no good".to_owned()) }
+                if good { Ok(true) } else { Err("no good") }
             });
             (outcome.is_ok_and(|changed| changed), was_read)
         };

@@ -4,6 +4,7 @@
 
 mod all;
 mod authorities;
+mod error;
 mod kept;
 mod key;
 mod marks;
@@ -15,6 +16,7 @@ pub(crate) mod tests;
 
 pub use all::{Certificates, ServingFiles};
 pub use authorities::ClientAuthorities;
+pub use error::{AuthoritiesError, IdentifyError, KeyError, PairFileError};
 pub use kept::{KeptCertificate, ObtainError, Once};
 pub use key::PrivateKey;
 pub use marks::Marks;

@@ -12,9 +12,10 @@ use rcgen::{
 };
 
 use super::PrivateKey;
+use super::error::PairFileError;
 use crate::logic::model::time::Moment;
 use crate::platform::files::directories::make_certificate_folder;
-use crate::platform::files::small_file::{read, words};
+use crate::platform::files::small_file::read;
 use crate::platform::files::whole_file::write_whole;
 
 /// How long it holds, as upstream's does.
@@ -27,14 +28,13 @@ const EARLIER: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 /// When a certificate is there without its key, or a file cannot be written; the text names it.
-pub fn ensure_serving_files(chain: &Path, key: &Path, host: &str, now: Moment) -> Result<(), String> {
-    let missing_pair =
-        |path: &Path| format!("error reading {}, certificate and key must be supplied as a pair", path.display());
+pub fn ensure_serving_files(chain: &Path, key: &Path, host: &str, now: Moment) -> Result<(), PairFileError> {
+    let missing_pair = |path: &Path| PairFileError::Alone(path.display().to_string());
     let own_key = match (File::open(chain).is_ok(), File::open(key).is_ok()) {
         (true, true) => return Ok(()),
         (true, false) => return Err(missing_pair(key)),
         (false, true) => {
-            let pem = read(key).map_err(|error| format!("open {}: {}", key.display(), words(&error)))?;
+            let pem = read(key).map_err(|error| PairFileError::open(key, &error))?;
             PrivateKey::parse(&pem).map_err(|_| missing_pair(chain))?
         }
         (false, false) => {
@@ -43,7 +43,7 @@ pub fn ensure_serving_files(chain: &Path, key: &Path, host: &str, now: Moment) -
             made
         }
     };
-    let pem = sign(&own_key, host, now).map_err(|error| format!("unable to generate self signed cert: {error}"))?;
+    let pem = sign(&own_key, host, now).map_err(|error| PairFileError::Sign(error.to_string()))?;
     write(chain, pem.as_bytes(), 0o644)
 }
 
@@ -72,12 +72,12 @@ fn sign(key: &PrivateKey, host: &str, now: Moment) -> Result<String, rcgen::Erro
     Ok(format!("{}{}", leaf.signed_by(key.pair(), &authority)?.pem(), authority.pem()))
 }
 
-fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), PairFileError> {
     let write = || {
         path.parent().map_or(Ok(()), make_certificate_folder)?;
         write_whole(path, bytes, mode)
     };
-    write().map_err(|error| format!("open {}: {}", path.display(), words(&error)))
+    write().map_err(|error: std::io::Error| PairFileError::open(path, &error))
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
         load(&chain, &key);
         assert_eq!(fs::read(&key).expect("there"), before);
         fs::remove_file(&key).expect("gone");
-        let text = ensure_serving_files(&chain, &key, "n", NEW_YEAR).expect_err("no key");
+        let text = ensure_serving_files(&chain, &key, "n", NEW_YEAR).expect_err("no key").to_string();
         assert_eq!(text, format!("error reading {}, certificate and key must be supplied as a pair", key.display()));
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use super::error::PairFileError;
 use crate::logic::model::time::Moment;
 use crate::platform::cluster::key_pair::Pair;
 use crate::platform::files::directories::make_certificate_folder;
@@ -126,8 +127,8 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
 }
 
 fn load(chain: &Path, key: &Path) -> Result<Pair, StoreError> {
-    let open = |path: &Path| read(path).map_err(|error| format!("open {}: {}", path.display(), words(&error)));
-    let pair = open(chain).and_then(|chain| Pair::parse(&chain, &open(key)?));
+    let open = |path: &Path| read(path).map_err(|error| PairFileError::open(path, &error));
+    let pair = open(chain).and_then(|chain| Ok(Pair::parse(&chain, &open(key)?)?));
     pair.map_err(|error| StoreError(format!("could not convert data from {chain:?} into cert/key pair: {error}")))
 }
 

@@ -102,7 +102,10 @@ fn what_is_no_pair_is_refused_without_being_shown() {
             "tls: failed to parse private key",
         ),
     ] {
-        assert_eq!(Pair::parse(chain.as_bytes(), key.as_bytes()).err().as_deref(), Some(text));
+        assert_eq!(
+            Pair::parse(chain.as_bytes(), key.as_bytes()).err().map(|error| error.to_string()).as_deref(),
+            Some(text)
+        );
     }
 }
 

@@ -258,7 +258,7 @@ impl Identity for Credentials {
 /// The kubeconfig's own certificate, read from its files if need be.
 fn certificate_of(kubeconfig: &Kubeconfig) -> Result<Option<Pair>, String> {
     let pem = kubeconfig.certificate_pem().map_err(|error| error.to_string())?;
-    pem.map(|(chain, key)| Pair::parse(&chain, &key)).transpose()
+    pem.map(|(chain, key)| Pair::parse(&chain, &key)).transpose().map_err(|error| error.to_string())
 }
 
 fn fixed(pair: &Pair) -> Arc<dyn ResolvesClientCert> {
