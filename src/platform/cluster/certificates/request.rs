@@ -17,7 +17,7 @@ use x509_parser::prelude::FromDer;
 use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::{Names, bootstrap_request_text};
 use crate::platform::cluster::crypto::digest::{SHA512_256, digest};
-use crate::platform::cluster::key_pair::validity_in;
+use crate::platform::cluster::key_pair::{PairError, validity_in};
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place, Selector};
 
@@ -67,13 +67,70 @@ pub enum RequestError {
     Api(&'static str, ApiError),
     /// Denied, failed, gone or not ours; in upstream's words.
     #[error("cannot watch on the certificate signing request: {0}")]
-    Refused(String),
+    Refused(RefusedError),
     /// One of this name is there and asks for something else.
     #[error("retrieved csr is not compatible: {0}")]
-    Incompatible(String),
+    Incompatible(IncompatibleError),
     /// Nobody signed it in time.
     #[error("timed out waiting for the condition")]
     TimedOut,
+}
+
+/// Why a request ends without a certificate; the texts are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedError {
+    /// Somebody deleted the object of this name.
+    #[error("csr {0:?} was deleted")]
+    Deleted(String),
+    /// The object of this name is another one now.
+    #[error("csr {0:?} changed UIDs")]
+    OtherUid(String),
+    /// An approver denied it, or the signer failed.
+    #[error("certificate signing request {verdict}, reason: {reason}, message: {message}")]
+    Judged {
+        /// `is denied` or `failed`.
+        verdict: &'static str,
+        /// The condition's reason.
+        reason: String,
+        /// The condition's message.
+        message: String,
+    },
+}
+
+/// How an object of our name differs from our request; the texts are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IncompatibleError {
+    /// Another signer.
+    #[error("csr signerNames differ: new {there:?}, orig: {ours:?}")]
+    Signer {
+        /// The object's.
+        there: String,
+        /// Ours.
+        ours: String,
+    },
+    /// One of the two is no request in PEM.
+    #[error("unable to parse new csr: PEM block type must be CERTIFICATE REQUEST")]
+    NoPem,
+    /// One of the two cannot be read.
+    #[error("unable to parse new csr: x509: malformed request")]
+    Malformed,
+    /// Another subject.
+    #[error("csr subjects differ: new: {there}, orig: {ours}")]
+    Subject {
+        /// The object's.
+        there: String,
+        /// Ours.
+        ours: String,
+    },
+    /// Another key.
+    #[error("error validating signature new CSR against old key: the keys differ")]
+    Key,
+    /// Its certificate cannot be read.
+    #[error("error parsing signed certificate for CSR: {0}")]
+    Certificate(PairError),
+    /// Its certificate has ended, at this time.
+    #[error("one of the certificates for the CSR has expired: {0}")]
+    Expired(jiff::Timestamp),
 }
 
 impl RequestError {
@@ -157,27 +214,27 @@ async fn submit(api: &ApiServer, request: &Request<'_>) -> Result<(String, Strin
 }
 
 /// The meaning of a change of the object: the certificate, or why there will be none; `None` while it is open.
-fn end_of(name: &str, uid: &str, seen: Followed<CertificateSigningRequest>) -> Option<Result<Vec<u8>, String>> {
+fn end_of(name: &str, uid: &str, seen: Followed<CertificateSigningRequest>) -> Option<Result<Vec<u8>, RefusedError>> {
     let object = match seen {
         Followed::Reset(objects) => objects.into_iter().next()?,
         Followed::Applied(object) => object,
-        Followed::Deleted(_) => return Some(Err(format!("csr {name:?} was deleted"))),
+        Followed::Deleted(_) => return Some(Err(RefusedError::Deleted(name.to_owned()))),
         Followed::Trouble(_) => return None,
     };
     if object.metadata.uid.as_deref() != Some(uid) {
-        return Some(Err(format!("csr {name:?} changed UIDs")));
+        return Some(Err(RefusedError::OtherUid(name.to_owned())));
     }
     let status = object.status.unwrap_or_default();
     let conditions = status.conditions.unwrap_or_default();
     for condition in &conditions {
-        let (reason, message) =
-            (condition.reason.as_deref().unwrap_or_default(), condition.message.as_deref().unwrap_or_default());
-        let what = match condition.type_.as_str() {
+        let verdict = match condition.type_.as_str() {
             "Denied" => "is denied",
             "Failed" => "failed",
             _ => continue,
         };
-        return Some(Err(format!("certificate signing request {what}, reason: {reason}, message: {message}")));
+        let (reason, message) = (condition.reason.clone(), condition.message.clone());
+        let (reason, message) = (reason.unwrap_or_default(), message.unwrap_or_default());
+        return Some(Err(RefusedError::Judged { verdict, reason, message }));
     }
     let approved = conditions.iter().any(|condition| condition.type_ == "Approved");
     let certificate = status.certificate.map(|certificate| certificate.0).filter(|bytes| !bytes.is_empty());
@@ -185,38 +242,35 @@ fn end_of(name: &str, uid: &str, seen: Followed<CertificateSigningRequest>) -> O
 }
 
 /// Whether an object of our name asks for what we ask for, with our key, and what it was given still holds.
-fn compatible(found: &CertificateSigningRequest, wanted: &Request<'_>) -> Result<(), String> {
+fn compatible(found: &CertificateSigningRequest, wanted: &Request<'_>) -> Result<(), IncompatibleError> {
     if found.spec.signer_name != wanted.signer {
-        return Err(format!("csr signerNames differ: new {:?}, orig: {:?}", found.spec.signer_name, wanted.signer));
+        let (there, ours) = (found.spec.signer_name.clone(), wanted.signer.to_owned());
+        return Err(IncompatibleError::Signer { there, ours });
     }
     let (there, ours) = (der_of(&found.spec.request.0)?, der_of(wanted.csr.as_bytes())?);
     let (there, ours) = (parse(&there)?, parse(&ours)?);
     let (there, ours) = (&there.certification_request_info, &ours.certification_request_info);
-    if there.subject.to_string() != ours.subject.to_string() {
-        return Err(format!("csr subjects differ: new: {}, orig: {}", there.subject, ours.subject));
+    let subjects = (there.subject.to_string(), ours.subject.to_string());
+    if subjects.0 != subjects.1 {
+        return Err(IncompatibleError::Subject { there: subjects.0, ours: subjects.1 });
     }
     if there.subject_pki.raw != ours.subject_pki.raw {
-        return Err("error validating signature new CSR against old key: the keys differ".to_owned());
+        return Err(IncompatibleError::Key);
     }
     let certificate = found.status.as_ref().and_then(|status| status.certificate.as_ref());
     let Some(certificate) = certificate.filter(|certificate| !certificate.0.is_empty()) else { return Ok(()) };
-    let validity = validity_in(&certificate.0);
-    let validity = validity.map_err(|error| format!("error parsing signed certificate for CSR: {error}"))?;
+    let validity = validity_in(&certificate.0).map_err(IncompatibleError::Certificate)?;
     match validity.iter().find(|validity| wanted.now > validity.not_after) {
         None => Ok(()),
-        Some(ended) => {
-            let ended = ended.not_after.to_timestamp();
-            Err(format!("one of the certificates for the CSR has expired: {ended}"))
-        }
+        Some(ended) => Err(IncompatibleError::Expired(ended.not_after.to_timestamp())),
     }
 }
 
-fn der_of(pem: &[u8]) -> Result<CertificateSigningRequestDer<'static>, String> {
-    let wrong = |_| "unable to parse new csr: PEM block type must be CERTIFICATE REQUEST".to_owned();
-    CertificateSigningRequestDer::from_pem_slice(pem).map_err(wrong)
+fn der_of(pem: &[u8]) -> Result<CertificateSigningRequestDer<'static>, IncompatibleError> {
+    CertificateSigningRequestDer::from_pem_slice(pem).map_err(|_| IncompatibleError::NoPem)
 }
 
-fn parse(der: &[u8]) -> Result<X509CertificationRequest<'_>, String> {
+fn parse(der: &[u8]) -> Result<X509CertificationRequest<'_>, IncompatibleError> {
     let parsed = X509CertificationRequest::from_der(der);
-    parsed.map(|(_, request)| request).map_err(|_| "unable to parse new csr: x509: malformed request".to_owned())
+    parsed.map(|(_, request)| request).map_err(|_| IncompatibleError::Malformed)
 }
