@@ -111,11 +111,20 @@ fn try_run(program: &str, arguments: &[&str], limit: Option<Duration>) -> io::Re
     Ok(Ended { end, output: String::from_utf8_lossy(&output).into_owned() })
 }
 
+/// Why the host's program did not mount; upstream's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("mount failed: {end}\nMounting command: mount\nMounting arguments: {arguments}\nOutput: {output}\n")]
+pub(super) struct MountError {
+    end: End,
+    arguments: String,
+    output: String,
+}
+
 /// Mounts by the host's program. `kind` may be empty, as for a second step of a bind mount.
 ///
 /// # Errors
-/// Upstream's text.
-pub(super) fn mount(kind: &str, options: &[&str], source: &str, target: &Path) -> Result<(), String> {
+/// See [`MountError`].
+pub(super) fn mount(kind: &str, options: &[&str], source: &str, target: &Path) -> Result<(), MountError> {
     let target = target.display().to_string();
     let arguments = mount_arguments(kind, options, source, &target);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -123,12 +132,7 @@ pub(super) fn mount(kind: &str, options: &[&str], source: &str, target: &Path) -
     if ended.is_ok() {
         return Ok(());
     }
-    Err(format!(
-        "mount failed: {}\nMounting command: mount\nMounting arguments: {}\nOutput: {}\n",
-        ended.end,
-        words.join(" "),
-        ended.output
-    ))
+    Err(MountError { end: ended.end, arguments: words.join(" "), output: ended.output })
 }
 
 fn mount_arguments(kind: &str, options: &[&str], source: &str, target: &str) -> Vec<String> {
@@ -196,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_mount_that_fails_says_so_in_upstreams_words() {
-        let error = mount("no-such-kind", &["ro"], "none", Path::new("/proc")).expect_err("no such kind");
+        let error = mount("no-such-kind", &["ro"], "none", Path::new("/proc")).expect_err("no such kind").to_string();
         assert!(error.starts_with("mount failed: exit status "), "{error}");
         let rest = "\nMounting command: mount\nMounting arguments: -t no-such-kind -o ro none /proc\nOutput: ";
         assert!(error.contains(rest), "{error}");

@@ -16,7 +16,7 @@ use crate::platform::files::safe_path::Directory;
 use crate::platform::volumes::layout::{Layout, PRIVATE, make_level, open_path, open_through, remove_empty};
 use crate::platform::volumes::locks::Locks;
 use crate::platform::volumes::mounts::{bind, is_mounted, make_read_only, unmount_all};
-use crate::platform::volumes::programs::{self, End, run};
+use crate::platform::volumes::programs::{self, End, MountError, run};
 use crate::platform::volumes::progress::Progress;
 use crate::platform::volumes::{VolumeError, ownership};
 
@@ -139,7 +139,7 @@ fn change_mount(path: &Path, options: &[String]) -> Result<(), VolumeError> {
         return Ok(());
     }
     let words: Vec<&str> = ["bind", "remount"].into_iter().chain(options.iter().map(String::as_str)).collect();
-    programs::mount("", &words, "", path).map_err(VolumeError::Refused)
+    programs::mount("", &words, "", path).map_err(|error| VolumeError::Refused(error.to_string()))
 }
 
 /// The target of a local volume's path.
@@ -190,15 +190,32 @@ fn mount_device(layout: &Layout, name: &str, order: &LocalOrder) -> Result<Owned
     rustix::io::fcntl_dupfd_cloexec(&opened, 0).map_err(|errno| failed(errno.into()))
 }
 
-/// Why a device was not mounted.
+/// Why a device was not mounted; most texts are upstream's.
+#[derive(Debug, thiserror::Error)]
+enum DeviceError {
+    #[error("{0:?} is no name of a file system")]
+    NoName(String),
+    #[error("cannot mount unformatted disk {0} as we are manipulating it in read-only mode")]
+    Unformatted(String),
+    #[error("failed to get disk format of disk {device}: {end}: {output}")]
+    Look { device: String, end: End, output: String },
+    #[error("format of disk {device:?} failed: type:({kind:?}) errcode:({end}) output:({output})")]
+    Format { device: String, kind: String, end: End, output: String },
+    #[error("'fsck' found errors on device {device} but could not correct them: {output}.")]
+    Broken { device: String, output: String },
+    #[error(transparent)]
+    Mount(#[from] MountError),
+}
+
+/// A device that was not mounted.
 struct NotMounted {
-    why: String,
+    why: DeviceError,
     /// Whether it was tried although the device holds something else than it is to hold.
     has_other: bool,
 }
 
-impl From<String> for NotMounted {
-    fn from(why: String) -> Self {
+impl From<DeviceError> for NotMounted {
+    fn from(why: DeviceError) -> Self {
         Self { why, has_other: false }
     }
 }
@@ -207,16 +224,13 @@ impl From<String> for NotMounted {
 fn format_and_mount(order: &LocalOrder, target: &Path) -> Result<(), NotMounted> {
     let (device, wanted) = (order.source.as_str(), order.fs_type.as_str());
     if !wanted.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err(format!("{wanted:?} is no name of a file system").into());
+        return Err(DeviceError::NoName(wanted.to_owned()).into());
     }
     // However it is said that nothing is to be written, nothing is made or mended.
     let read_only = order.read_only || order.options.iter().any(|option| option == "ro");
     let held = held_by(device)?;
     match &held {
-        None if read_only => {
-            let why = format!("cannot mount unformatted disk {device} as we are manipulating it in read-only mode");
-            return Err(why.into());
-        }
+        None if read_only => return Err(DeviceError::Unformatted(device.to_owned()).into()),
         None => make_file_system(device, wanted)?,
         Some(_) if !read_only => check_file_system(device)?,
         Some(_) => {}
@@ -232,18 +246,18 @@ fn format_and_mount(order: &LocalOrder, target: &Path) -> Result<(), NotMounted>
     let mut options: Vec<&str> = order.options.iter().map(String::as_str).collect();
     options.extend(order.read_only.then_some("ro"));
     options.push("defaults");
-    programs::mount(wanted, &options, device, target).map_err(|why| NotMounted { why, has_other })
+    programs::mount(wanted, &options, device, target).map_err(|why| NotMounted { why: why.into(), has_other })
 }
 
 /// The content of a device: `None` for nothing. A partition table is something, and no name of a file system.
-fn held_by(device: &str) -> Result<Option<String>, String> {
+fn held_by(device: &str) -> Result<Option<String>, DeviceError> {
     let found = run("blkid", &["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device], None);
     if found.end == UNFORMATTED {
         return Ok(None);
     }
     if !found.is_ok() {
-        let (end, output) = (found.end, found.output.trim());
-        return Err(format!("failed to get disk format of disk {device}: {end}: {output}"));
+        let (device, output) = (device.to_owned(), found.output.trim().to_owned());
+        return Err(DeviceError::Look { device, end: found.end, output });
     }
     let named = |name: &str| found.output.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
     Ok(match (named("PTTYPE="), named("TYPE=")) {
@@ -252,7 +266,7 @@ fn held_by(device: &str) -> Result<Option<String>, String> {
     })
 }
 
-fn make_file_system(device: &str, kind: &str) -> Result<(), String> {
+fn make_file_system(device: &str, kind: &str) -> Result<(), DeviceError> {
     let options: &[&str] = match kind {
         "ext3" | "ext4" => &["-F", "-m0"],
         "xfs" => &["-f"],
@@ -263,17 +277,15 @@ fn make_file_system(device: &str, kind: &str) -> Result<(), String> {
     if made.is_ok() {
         return Ok(());
     }
-    let (end, output) = (made.end, made.output);
-    Err(format!("format of disk {device:?} failed: type:({kind:?}) errcode:({end}) output:({output})"))
+    let (device, kind) = (device.to_owned(), kind.to_owned());
+    Err(DeviceError::Format { device, kind, end: made.end, output: made.output })
 }
 
 /// A missing program, or a file system that it does not know, is no reason not to mount.
-fn check_file_system(device: &str) -> Result<(), String> {
+fn check_file_system(device: &str) -> Result<(), DeviceError> {
     let checked = run("fsck", &["-a", device], None);
     match checked.end {
-        NOT_REPAIRED => {
-            Err(format!("'fsck' found errors on device {device} but could not correct them: {}.", checked.output))
-        }
+        NOT_REPAIRED => Err(DeviceError::Broken { device: device.to_owned(), output: checked.output }),
         End::Code(0 | 1) => Ok(()),
         end => {
             tracing::warn!(device, %end, output = checked.output, "`fsck` failed");

@@ -35,13 +35,13 @@ pub(in crate::platform::volumes) fn set_up(
     }
     make_level(&parent, &place.name, PRIVATE).map_err(failed("make directory"))?;
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    programs::mount("nfs", &options, source, &path).map_err(|text| {
+    programs::mount("nfs", &options, source, &path).map_err(|error| {
         // A helper may fail after it mounted. A mount that cannot be cleaned up now is taken down with the pod.
         let cleaned = unmount(layout, &parent, place).and_then(|()| remove_empty(&parent, &place.name));
-        if let Err(error) = cleaned {
-            tracing::warn!(volume = %place, %error, "what a failed mount left stays for now");
+        if let Err(problem) = cleaned {
+            tracing::warn!(volume = %place, error = %problem, "what a failed mount left stays for now");
         }
-        VolumeError::Refused(text)
+        VolumeError::Refused(error.to_string())
     })
 }
 
