@@ -169,7 +169,8 @@ fn offline_store(invocation: &Invocation, connected: bool) -> Result<Option<Arc<
         tracing::warn!("--offline-store is of no use without --kubeconfig");
         return Ok(None);
     }
-    let store = DiskStore::open(Path::new(&flags.root_dir), std::env::var_os("CREDENTIALS_DIRECTORY"))?;
+    let store = DiskStore::open(Path::new(&flags.root_dir), std::env::var_os("CREDENTIALS_DIRECTORY"));
+    let store = store.map_err(|error| error.to_string())?;
     Ok(Some(Arc::new(store)))
 }
 

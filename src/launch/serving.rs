@@ -98,7 +98,7 @@ pub(super) fn listener(
         ask_client: agent.adapters.cluster.certificates.authorities.is_some(),
     };
     let shown: Arc<LiveCertificate> = Arc::clone(&agent.adapters.cluster.certificates.shown);
-    let (tls, notes) = server_config(&settings, shown)?;
+    let (tls, notes) = server_config(&settings, shown).map_err(|error| error.to_string())?;
     for note in notes {
         tracing::warn!("{note}");
     }
@@ -124,7 +124,8 @@ fn authentication(
     let tokens = match settings.webhook.enabled {
         true => {
             let reviews = reviews.ok_or("no client provided, cannot use webhook authentication")?;
-            Some(Tokens::new(reviews, settings.webhook.cache_ttl.to_std())?)
+            let tokens = Tokens::new(reviews, settings.webhook.cache_ttl.to_std());
+            Some(tokens.map_err(|error| error.to_string())?)
         }
         false => None,
     };

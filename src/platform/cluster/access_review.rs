@@ -155,6 +155,11 @@ fn user(info: UserInfo) -> User {
     }
 }
 
+/// The library has no randomness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no randomness")]
+pub struct NoRandomness;
+
 /// Names tokens without telling them: the same token has the same name for as long as this is there, and no longer.
 pub struct TokenNames {
     secret: [u8; 32],
@@ -165,9 +170,9 @@ impl TokenNames {
     ///
     /// # Errors
     /// When there is no randomness.
-    pub fn new() -> Result<Self, String> {
+    pub fn new() -> Result<Self, NoRandomness> {
         let mut secret = [0; 32];
-        tls::provider().secure_random.fill(&mut secret).map_err(|_| "no randomness".to_owned())?;
+        tls::provider().secure_random.fill(&mut secret).map_err(|_| NoRandomness)?;
         Ok(Self { secret })
     }
 

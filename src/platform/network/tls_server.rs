@@ -27,6 +27,17 @@ pub struct ServerTls {
     pub ask_client: bool,
 }
 
+/// Why there is no side of a server for these settings.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TlsServerError {
+    /// No suite is left for the versions.
+    #[error("tlsCipherSuites: {0}")]
+    NoSuite(rustls::Error),
+    /// No group is left.
+    #[error("tlsCurvePreferences: none of the groups is served")]
+    NoGroup,
+}
+
 /// The server's side of TLS, and what of the configuration it cannot follow, in words for the log.
 ///
 /// # Errors
@@ -34,10 +45,10 @@ pub struct ServerTls {
 pub fn server_config(
     settings: &ServerTls,
     certificate: Arc<dyn ResolvesServerCert>,
-) -> Result<(Arc<ServerConfig>, Vec<String>), String> {
+) -> Result<(Arc<ServerConfig>, Vec<String>), TlsServerError> {
     let mut notes = vec![];
     let chosen = Arc::new(CryptoProvider {
-        cipher_suites: suites(settings, &mut notes)?,
+        cipher_suites: suites(settings, &mut notes),
         kx_groups: groups(settings, &mut notes)?,
         ..(*provider()).clone()
     });
@@ -50,7 +61,7 @@ pub fn server_config(
         _ => &[&rustls::version::TLS13, &rustls::version::TLS12],
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&chosen)).with_protocol_versions(versions);
-    let builder = builder.map_err(|error| format!("tlsCipherSuites: {error}"))?;
+    let builder = builder.map_err(TlsServerError::NoSuite)?;
     let builder = match settings.ask_client {
         true => builder.with_client_cert_verifier(Arc::new(JudgedLater(chosen))),
         false => builder.with_no_client_auth(),
@@ -59,10 +70,10 @@ pub fn server_config(
     Ok((Arc::new(builder.with_cert_resolver(certificate)), notes))
 }
 
-fn suites(settings: &ServerTls, notes: &mut Vec<String>) -> Result<Vec<SupportedCipherSuite>, String> {
+fn suites(settings: &ServerTls, notes: &mut Vec<String>) -> Vec<SupportedCipherSuite> {
     let all = provider().cipher_suites.clone();
     if settings.cipher_suites.is_empty() {
-        return Ok(all);
+        return all;
     }
     // Go's names of the TLS 1.2 suites are IANA's, but for two that once had none of their own.
     let name = |suite: &SupportedCipherSuite| format!("{:?}", suite.suite());
@@ -80,17 +91,15 @@ fn suites(settings: &ServerTls, notes: &mut Vec<String>) -> Result<Vec<Supported
             ));
         }
     }
-    let kept: Vec<_> = all
-        .into_iter()
+    all.into_iter()
         .filter(|suite| suite.tls13().is_some() || settings.cipher_suites.iter().any(|wanted| is_named(wanted, suite)))
-        .collect();
-    Ok(kept)
+        .collect()
 }
 
 fn groups(
     settings: &ServerTls,
     notes: &mut Vec<String>,
-) -> Result<Vec<&'static dyn rustls::crypto::SupportedKxGroup>, String> {
+) -> Result<Vec<&'static dyn rustls::crypto::SupportedKxGroup>, TlsServerError> {
     let all = provider().kx_groups.clone();
     if settings.groups.is_empty() {
         return Ok(all);
@@ -104,7 +113,7 @@ fn groups(
         }
     }
     if kept.is_empty() {
-        return Err("tlsCurvePreferences: none of the groups is served".to_owned());
+        return Err(TlsServerError::NoGroup);
     }
     Ok(kept)
 }
@@ -161,7 +170,7 @@ mod tests {
     use super::*;
     use crate::platform::cluster::live_certificate::LiveCertificate;
 
-    fn made(settings: ServerTls) -> Result<(Arc<ServerConfig>, Vec<String>), String> {
+    fn made(settings: ServerTls) -> Result<(Arc<ServerConfig>, Vec<String>), TlsServerError> {
         server_config(&settings, Arc::new(LiveCertificate::default()))
     }
 
@@ -210,6 +219,6 @@ mod tests {
     #[test]
     fn a_configuration_that_leaves_nothing_is_refused() {
         let error = made(ServerTls { groups: vec![9999], ..ServerTls::default() }).expect_err("nothing is left");
-        assert_eq!(error, "tlsCurvePreferences: none of the groups is served");
+        assert_eq!(error.to_string(), "tlsCurvePreferences: none of the groups is served");
     }
 }

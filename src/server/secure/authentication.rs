@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::actors::kit::trace::lock;
 use crate::logic::serving::server_access::User;
 use crate::logic::serving::timed_cache::TimedCache;
-use crate::platform::cluster::access_review::{AccessReviews, ReviewError, TokenNames};
+use crate::platform::cluster::access_review::{AccessReviews, NoRandomness, ReviewError, TokenNames};
 use crate::platform::cluster::certificates::ClientAuthorities;
 use crate::platform::host::clock::Clock;
 use crate::server::listening::connections::Peer;
@@ -118,7 +118,7 @@ impl Tokens {
     ///
     /// # Errors
     /// When there is no randomness to name tokens with.
-    pub fn new(reviews: Arc<dyn AccessReviews>, keep: Duration) -> Result<Self, String> {
+    pub fn new(reviews: Arc<dyn AccessReviews>, keep: Duration) -> Result<Self, NoRandomness> {
         Ok(Self {
             reviews,
             names: TokenNames::new()?,

@@ -108,6 +108,16 @@ fn mark(name: &str) -> String {
     }
 }
 
+/// Why the store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("offline store: {}: {source}", path.display())]
+pub struct OpenError {
+    /// The folder, or the key's file.
+    pub path: PathBuf,
+    /// The kernel's error.
+    pub source: io::Error,
+}
+
 /// Records as files, encrypted, each under the digest of its name.
 #[derive(Clone)]
 pub struct DiskStore {
@@ -123,9 +133,9 @@ impl DiskStore {
     ///
     /// # Errors
     /// When the folder or the key cannot be made or read; the text names it.
-    pub fn open(root_dir: &Path, credentials: Option<OsString>) -> Result<Self, String> {
+    pub fn open(root_dir: &Path, credentials: Option<OsString>) -> Result<Self, OpenError> {
         let folder = root_dir.join(FOLDER);
-        let named = |path: &Path, error: io::Error| format!("offline store: {}: {error}", path.display());
+        let named = |path: &Path, source: io::Error| OpenError { path: path.to_owned(), source };
         fs::create_dir_all(&folder).map_err(|error| named(&folder, error))?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(|error| named(&folder, error))?;
         let given = credentials.map(|folder| Path::new(&folder).join(CREDENTIAL)).filter(|path| path.exists());
@@ -375,7 +385,7 @@ mod tests {
         let size = usize::try_from(RECORD_MAX).expect("small") + 1;
         assert!(store.write("a", vec![0; size]).is_err());
         fs::write(folder.path().join(FOLDER).join(KEY_FILE), "short").expect("written");
-        let text = DiskStore::open(folder.path(), None).err().expect("no store");
-        assert!(text.contains("offline/key"), "{text}");
+        let error = DiskStore::open(folder.path(), None).err().expect("no store");
+        assert!(error.to_string().contains("offline/key"), "{error}");
     }
 }
