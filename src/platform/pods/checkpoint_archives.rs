@@ -11,20 +11,49 @@ use jiff::tz::TimeZone;
 
 use crate::logic::model::time::Moment;
 
+/// Why there is no place for an archive, or why it stays open to others.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The folder can be neither made nor read.
+    #[error("checkpoints in {}: {source}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The folder holds as many archives as are allowed.
+    #[error("{} holds {count} checkpoints, and more are not allowed", folder.display())]
+    Full {
+        /// The folder.
+        folder: PathBuf,
+        /// The archives in it, not counted beyond the bound.
+        count: usize,
+    },
+    /// The archive keeps its mode.
+    #[error("mode of {}: {source}", archive.display())]
+    Mode {
+        /// The archive.
+        archive: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
 /// Where an archive is to be written: `<folder>/<name>-<local time>.tar`. Makes the folder if it is not there.
 ///
 /// # Errors
 /// The folder cannot be made or read, or there are `most` archives already.
-pub fn place(folder: &Path, name: &str, now: Moment, most: Option<usize>) -> Result<PathBuf, String> {
-    let failed = |error: io::Error| format!("checkpoints in {}: {error}", folder.display());
+pub fn place(folder: &Path, name: &str, now: Moment, most: Option<usize>) -> Result<PathBuf, ArchiveError> {
+    let failed = |source: io::Error| ArchiveError::Folder { folder: folder.to_owned(), source };
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
         _ => {}
     }
     if let Some(most) = most {
-        let there = fs::read_dir(folder).map_err(failed)?.take(most).count();
-        if there >= most {
-            return Err(format!("{} holds {there} checkpoints, and more are not allowed", folder.display()));
+        let count = fs::read_dir(folder).map_err(failed)?.take(most).count();
+        if count >= most {
+            return Err(ArchiveError::Full { folder: folder.to_owned(), count });
         }
     }
     Ok(folder.join(format!("{name}-{}.tar", stamp(now, TimeZone::system()))))
@@ -34,10 +63,10 @@ pub fn place(folder: &Path, name: &str, now: Moment, most: Option<usize>) -> Res
 ///
 /// # Errors
 /// It stays open to others.
-pub fn close(archive: &Path) -> Result<(), String> {
+pub fn close(archive: &Path) -> Result<(), ArchiveError> {
     match fs::symlink_metadata(archive) {
         Ok(found) if found.is_file() => fs::set_permissions(archive, Permissions::from_mode(0o600))
-            .map_err(|error| format!("mode of {}: {error}", archive.display())),
+            .map_err(|source| ArchiveError::Mode { archive: archive.to_owned(), source }),
         _ => Ok(()),
     }
 }
@@ -75,7 +104,7 @@ mod tests {
         fs::set_permissions(&first, Permissions::from_mode(0o644)).expect("set");
         close(&first).expect("closed");
         assert_eq!(mode(&first), 0o600);
-        let error = place(&folder, "b", Moment::EPOCH, Some(1)).expect_err("no room");
+        let error = place(&folder, "b", Moment::EPOCH, Some(1)).expect_err("no room").to_string();
         assert_eq!(error, format!("{} holds 1 checkpoints, and more are not allowed", folder.display()));
         place(&folder, "b", Moment::EPOCH, None).expect("no bound");
     }

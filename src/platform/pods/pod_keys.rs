@@ -4,22 +4,36 @@ use rcgen::{
     CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519,
 };
 
+/// Why there is no key, or no proof of it; the texts are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PodKeyError {
+    /// The library failed to make one.
+    #[error("while generating keypair: {0}")]
+    Generate(rcgen::Error),
+    /// This build makes no key of this type.
+    #[error("while generating keypair: unknown key type {0:?}")]
+    UnknownType(String),
+    /// The library failed to sign the proof.
+    #[error("while generating stub PKCS#10 request: {0}")]
+    Request(rcgen::Error),
+}
+
 /// A new key of one of the API's types: in PEM (PKCS #8), and the proof that it is at hand, a request for a certificate
 /// without any name in it (PKCS #10) in DER. Takes a while for RSA.
 ///
 /// # Errors
-/// In upstream's words; a type that this build cannot make is an unknown one.
-pub fn generate(kind: &str) -> Result<(String, Vec<u8>), String> {
-    let pair = pair(kind)?.map_err(|error| format!("while generating keypair: {error}"))?;
+/// See [`PodKeyError`].
+pub fn generate(kind: &str) -> Result<(String, Vec<u8>), PodKeyError> {
+    let pair = pair(kind)?;
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name = DistinguishedName::new();
     let request = parameters.serialize_request(&pair);
-    let request = request.map_err(|error| format!("while generating stub PKCS#10 request: {error}"))?;
+    let request = request.map_err(PodKeyError::Request)?;
     Ok((pair.serialize_pem(), request.der().to_vec()))
 }
 
-fn pair(kind: &str) -> Result<Result<KeyPair, rcgen::Error>, String> {
-    Ok(match kind {
+fn pair(kind: &str) -> Result<KeyPair, PodKeyError> {
+    let made = match kind {
         "ECDSAP256" => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
         "ECDSAP384" => KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384),
         "ED25519" => KeyPair::generate_for(&PKCS_ED25519),
@@ -29,8 +43,9 @@ fn pair(kind: &str) -> Result<Result<KeyPair, rcgen::Error>, String> {
         "RSA3072" => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_3072),
         #[cfg(feature = "aws-lc")]
         "RSA4096" => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_4096),
-        other => return Err(format!("while generating keypair: unknown key type {other:?}")),
-    })
+        other => return Err(PodKeyError::UnknownType(other.to_owned())),
+    };
+    made.map_err(PodKeyError::Generate)
 }
 
 #[cfg(test)]
@@ -55,6 +70,7 @@ mod tests {
             let public = request.certification_request_info.subject_pki.raw;
             assert_eq!(rcgen::PublicKeyData::subject_public_key_info(&of_key), public, "{kind}");
         }
-        assert_eq!(generate("DSA"), Err("while generating keypair: unknown key type \"DSA\"".to_owned()));
+        let error = generate("DSA").expect_err("no such type").to_string();
+        assert_eq!(error, "while generating keypair: unknown key type \"DSA\"");
     }
 }

@@ -71,7 +71,8 @@ async fn make(
     let full_name = FullName::new(&place.pod, &place.namespace);
     let (folder, most) = (PathBuf::from(&settings.checkpoints_dir), settings.checkpoints_max);
     let (name, now) = (format!("checkpoint-{full_name}-{}", place.container), backend.trace.clock().now());
-    let path = blocking::run(move || checkpoint_archives::place(&folder, &name, now, most)).await?;
+    let path = blocking::run(move || checkpoint_archives::place(&folder, &name, now, most)).await;
+    let path = path.map_err(|error| error.to_string())?;
     let location = path.to_str().ok_or("the root directory's name is not UTF-8")?;
     let limit = Duration::from_secs(seconds);
     let made = backend.runtime.checkpoint_container(&container, location, limit).await;
@@ -79,5 +80,5 @@ async fn make(
     let written = path.clone();
     let closed = blocking::run(move || checkpoint_archives::close(&written)).await;
     made.map_err(|error| error.to_string())?;
-    closed.map(|()| path)
+    closed.map(|()| path).map_err(|error| error.to_string())
 }

@@ -184,7 +184,7 @@ impl Objects for ApiObjects {
             .map_err(|error| ObjectError::Unavailable(format!("while fetching service account: {error}")))?;
         let kind = wanted.source.key_type.clone();
         let made = blocking::run(move || pod_keys::generate(&kind)).await;
-        let (key, proof) = made.map_err(ObjectError::Unavailable)?;
+        let (key, proof) = made.map_err(|error| ObjectError::Unavailable(error.to_string()))?;
         let request = certificate_request(wanted, node, &account, proof);
         let made = self.api.create(&at, &request).await;
         let made: PodCertificateRequest = made.map_err(|error| {
