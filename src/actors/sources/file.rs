@@ -262,8 +262,8 @@ impl FileSource {
         let content = match &file.content {
             Ok(content) => Arc::clone(content),
             Err(problem) => {
-                tracing::error!(file = %path, problem, "static pod cannot be read");
-                return Known { content: None, pod: Err(refused(None, problem.clone())), last_good };
+                tracing::error!(file = %path, %problem, "static pod cannot be read");
+                return Known { content: None, pod: Err(refused(None, problem.to_string())), last_good };
             }
         };
         let before = match known {

@@ -152,7 +152,7 @@ impl AsyncWrite for Resumed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Ask, Errand, Redirects, Target, test_server};
+    use super::super::{Ask, Errand, Redirects, Target, WireError, test_server};
     use super::*;
 
     fn told(heard: &str) -> Option<(u16, String)> {
@@ -213,7 +213,10 @@ mod tests {
                 let target = Target::from_parts("http", "127.0.0.1", address.port(), "/").expect("a target");
                 let (redirects, timeout) = (Redirects::SameHost, Duration::from_secs(60));
                 let ask = Ask { target, headers: vec![], redirects, body_max: 100, timeout, haste };
-                let heard = Errand::new(ask).expect("plain").run(&|| Err("not asked for".to_owned())).await;
+                let heard = Errand::new(ask)
+                    .expect("plain")
+                    .run(&|| Err(WireError::Settings("not asked for".to_owned())))
+                    .await;
                 let heard = heard.map(|answer| (answer.status, String::from_utf8(answer.body).expect("text")));
                 match (&heard, expected) {
                     (Ok((status, body)), Ok(expected)) => assert_eq!((*status, body.as_str()), expected, "{haste:?}"),

@@ -28,15 +28,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
+use super::HEADER_BYTES_MAX;
 use super::brief::Resumed;
 use super::dial::{self, First, Forward, Line};
+use super::error::WireError;
 use super::peeked::{Beginning, Peeked};
 use super::target::Target;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// The most bytes that the header of an answer may take.
-const HEADER_BYTES_MAX: usize = 256 * 1024;
 
 /// A connection that is ready for its one request.
 pub(super) struct Connection {
@@ -75,12 +74,12 @@ pub(super) struct Ends {
 }
 
 impl Connection {
-    /// Connects over TLS. The error is a text in upstream's words.
-    pub async fn open_tls(target: &Target, config: Arc<ClientConfig>) -> Result<Self, String> {
+    /// Connects over TLS.
+    pub async fn open_tls(target: &Target, config: Arc<ClientConfig>) -> Result<Self, WireError> {
         let (stream, mut ends) = begin(&target.host, target.port).await?;
         let (stream, beginning) = Peeked::new(stream);
         ends.beginning = beginning;
-        let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
+        let name = ServerName::try_from(target.host.clone()).map_err(|error| WireError::Tls(error.to_string()))?;
         let stream = match TlsConnector::from(config).connect(name, stream).await {
             Ok(stream) => stream,
             Err(error) => return Err(ends.tls_problem(&error)),
@@ -95,7 +94,7 @@ impl Connection {
     }
 
     /// Connects, and speaks HTTP/2 from the first byte on, without TLS.
-    pub async fn open_http2(host: &str, port: u16) -> Result<Self, String> {
+    pub async fn open_http2(host: &str, port: u16) -> Result<Self, WireError> {
         let (stream, mut ends) = begin(host, port).await?;
         let (stream, beginning) = Peeked::new(stream);
         (ends.beginning, ends.http2) = (beginning, true);
@@ -103,7 +102,7 @@ impl Connection {
     }
 
     /// Goes on where the request was sent, and the answer has begun.
-    pub async fn resume(stream: Resumed, mut ends: Ends) -> Result<Self, String> {
+    pub async fn resume(stream: Resumed, mut ends: Ends) -> Result<Self, WireError> {
         let (stream, beginning) = Peeked::new(stream);
         ends.beginning = beginning;
         Self::http1(stream, ends).await
@@ -114,7 +113,7 @@ impl Connection {
         self.ends.beginning.clone()
     }
 
-    async fn http1(stream: impl Stream, ends: Ends) -> Result<Self, String> {
+    async fn http1(stream: impl Stream, ends: Ends) -> Result<Self, WireError> {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEADER_BYTES_MAX).title_case_headers(true);
         let handshake = builder.handshake(TokioIo::new(stream)).await;
@@ -123,7 +122,7 @@ impl Connection {
         Ok(Self { sender: Sender::Http1(sender), driver, ends })
     }
 
-    async fn http2(stream: impl Stream, ends: Ends) -> Result<Self, String> {
+    async fn http2(stream: impl Stream, ends: Ends) -> Result<Self, WireError> {
         let (start, started) = mpsc::unbounded_channel();
         let mut builder = http2::Builder::new(Beside { start });
         builder.timer(TokioTimer::new()).max_header_list_size(HEADER_BYTES_MAX as u32);
@@ -139,7 +138,7 @@ impl Connection {
     }
 
     /// Sends the request and waits for the answer's header.
-    pub async fn send(&mut self, request: Request<Payload>) -> Result<Response<Incoming>, String> {
+    pub async fn send(&mut self, request: Request<Payload>) -> Result<Response<Incoming>, WireError> {
         let outcome = match &mut self.sender {
             Sender::Http1(sender) => self.driver.beside(sender.send_request(request)).await,
             Sender::Http2(sender) => self.driver.beside(sender.send_request(request)).await,
@@ -152,11 +151,11 @@ impl Connection {
         self.driver.beside(future).await
     }
 
-    /// The text of an error of the body.
-    pub fn body_problem(&self, error: &hyper::Error) -> String {
-        match self.ends.problem(error).as_str() {
-            "EOF" => "unexpected EOF".to_owned(),
-            other => other.to_owned(),
+    /// The meaning of an error of the body.
+    pub fn body_problem(&self, error: &hyper::Error) -> WireError {
+        match self.ends.problem(error) {
+            WireError::End => WireError::EndInBody,
+            other => other,
         }
     }
 }
@@ -165,15 +164,15 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Connects, to send something at once, and more later: nothing is gained by waiting for that.
-async fn begin(host: &str, port: u16) -> Result<(Forward, Ends), String> {
+async fn begin(host: &str, port: u16) -> Result<(Forward, Ends), WireError> {
     let (line, ends) = lift(host, port).await?;
     let _ = setsockopt(&line, sockopt::TcpNoDelay, &true);
     let stream = Forward::new(line).map_err(|error| dial_problem(ends.remote, &error))?;
     Ok((stream, ends))
 }
 
-/// Connects, to send one thing at once. The error is a text in upstream's words.
-pub(super) async fn lift(host: &str, port: u16) -> Result<(Line, Ends), String> {
+/// Connects, to send one thing at once.
+pub(super) async fn lift(host: &str, port: u16) -> Result<(Line, Ends), WireError> {
     let (line, remote) = reach(host, port, First::Speaks).await?;
     let local = line.local_addr();
     Ok((line, Ends { local, remote, beginning: Beginning::default(), http2: false }))
@@ -182,12 +181,12 @@ pub(super) async fn lift(host: &str, port: u16) -> Result<(Line, Ends), String> 
 /// Connects to the first address of `host`, a name or an address without brackets, that takes the connection.
 ///
 /// # Errors
-/// The problem of the last one, in upstream's words.
-pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(Line, SocketAddr), String> {
+/// The problem of the last one.
+pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(Line, SocketAddr), WireError> {
     reach(host, port, First::Listens).await
 }
 
-async fn reach(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), String> {
+async fn reach(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), WireError> {
     if let Ok(address) = host.parse() {
         let address = SocketAddr::new(address, port);
         let dialled = dial::dial(address, first).await;
@@ -196,12 +195,12 @@ async fn reach(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr)
     Box::pin(reach_by_name(host, port, first)).await
 }
 
-async fn reach_by_name(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), String> {
+async fn reach_by_name(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), WireError> {
     let addresses = match tokio::net::lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
-        Err(_) => return Err(format!("dial tcp: lookup {host}: no such host")),
+        Err(_) => return Err(WireError::NoSuchHost(host.to_owned())),
     };
-    let mut problem = format!("dial tcp: lookup {host}: no such host");
+    let mut problem = WireError::NoSuchHost(host.to_owned());
     for address in addresses {
         match dial::dial(address, first).await {
             Ok(stream) => return Ok((stream, address)),
@@ -211,8 +210,8 @@ async fn reach_by_name(host: &str, port: u16, first: First) -> Result<(Line, Soc
     Err(problem)
 }
 
-fn dial_problem(address: SocketAddr, error: &io::Error) -> String {
-    format!("dial tcp {address}: connect: {}", kernel_text(error))
+fn dial_problem(address: SocketAddr, error: &io::Error) -> WireError {
+    WireError::Dial { address: address.to_string(), problem: kernel_text(error) }
 }
 
 /// The kernel's words for an error, as upstream's client writes them: lower case, without the number.
@@ -233,29 +232,27 @@ fn words(name: &str) -> String {
 }
 
 impl Ends {
-    fn tls_problem(&self, error: &io::Error) -> String {
+    fn tls_problem(&self, error: &io::Error) -> WireError {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {
-            _ if self.beginning.bytes().starts_with(b"HTTP/") => {
-                "http: server gave HTTP response to HTTPS client".to_owned()
-            }
-            Some(rustls::Error::InvalidMessage(_)) => "tls: first record does not look like a TLS handshake".to_owned(),
-            Some(rustls::Error::AlertReceived(alert)) => format!("remote error: tls:{}", words(&format!("{alert:?}"))),
-            Some(other) => format!("tls: {other}"),
+            _ if self.beginning.bytes().starts_with(b"HTTP/") => WireError::PlainAfterAll,
+            Some(rustls::Error::InvalidMessage(_)) => WireError::NoTls,
+            Some(rustls::Error::AlertReceived(alert)) => WireError::Alert(words(&format!("{alert:?}"))),
+            Some(other) => WireError::Tls(other.to_string()),
             None => self.io_problem(error),
         }
     }
 
-    /// The text of an error of the connection.
-    pub fn io_problem(&self, error: &io::Error) -> String {
+    /// The meaning of an error of the connection.
+    pub fn io_problem(&self, error: &io::Error) -> WireError {
         if error.kind() == io::ErrorKind::UnexpectedEof {
-            return "EOF".to_owned();
+            return WireError::End;
         }
         let local = self.local.map(|local| format!("{local}->")).unwrap_or_default();
-        format!("read tcp {local}{}: read: {}", self.remote, kernel_text(error))
+        WireError::Read { between: format!("{local}{}", self.remote), problem: kernel_text(error) }
     }
 
-    fn problem(&self, error: &hyper::Error) -> String {
+    fn problem(&self, error: &hyper::Error) -> WireError {
         let beginning = self.beginning.bytes();
         let mut source = std::error::Error::source(error);
         while let Some(inner) = source {
@@ -265,7 +262,7 @@ impl Ends {
             source = inner.source();
         }
         if error.is_parse_too_large() {
-            return format!("net/http: server response headers exceeded {HEADER_BYTES_MAX} bytes; aborted");
+            return WireError::LargeHeader;
         }
         // One that speaks first is cut off before the request: what it said tells more than that.
         let foreign = !beginning.is_empty() && !beginning.starts_with(b"HTTP/") && !self.http2;
@@ -273,12 +270,12 @@ impl Ends {
             let line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let line = String::from_utf8_lossy(line);
             let line = line.trim_end_matches('\r');
-            return format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response {line:?}");
+            return WireError::Malformed(line.to_owned());
         }
         if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-            return "EOF".to_owned();
+            return WireError::End;
         }
-        error.to_string()
+        WireError::Other(error.to_string())
     }
 }
 

@@ -4,8 +4,8 @@ use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::connection::Payload;
+use super::error::{ExchangeError, WireError};
 use super::target::Target;
-use super::{ExchangeError, get_error};
 
 /// A `GET` to be made.
 #[derive(Clone)]
@@ -15,20 +15,20 @@ pub(super) struct Hop {
     headers: Vec<(HeaderName, HeaderValue)>,
     host: Option<HeaderValue>,
     /// As it is sent over a plain connection.
-    plain: Result<Vec<u8>, String>,
+    plain: Result<Vec<u8>, WireError>,
 }
 
 impl Hop {
     /// The first request, with the headers given; those that the transport writes itself are left out.
     ///
     /// # Errors
-    /// A header that cannot be sent, in upstream's words.
+    /// A header cannot be sent.
     pub fn first(target: Target, given: &[(&str, &str)]) -> Result<Self, ExchangeError> {
         let mut hop = Self { target, headers: Vec::with_capacity(given.len()), host: None, plain: Ok(Vec::new()) };
         let mut has_agent = false;
         for (name, value) in given {
-            // The value may be a secret: it is not shown.
-            let wrong = |what| get_error(&hop.target.text, &format!("net/http: invalid header field {what} {name:?}"));
+            let wrong =
+                |part| ExchangeError::get(&hop.target.text, WireError::Header { part, name: (*name).to_owned() });
             let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("name"))?;
             let value = HeaderValue::from_str(value.trim_matches([' ', '\t'])).map_err(|_| wrong("value for"))?;
             match parsed {
@@ -71,15 +71,15 @@ impl Hop {
     /// The request as it is sent over a plain connection: the host first, names as upstream's client writes them.
     ///
     /// # Errors
-    /// A host or a path that would be more than that, in upstream's words.
-    pub fn plain(&self) -> Result<&[u8], String> {
+    /// A host or a path would be more than that.
+    pub fn plain(&self) -> Result<&[u8], WireError> {
         self.plain.as_deref().map_err(Clone::clone)
     }
 
-    fn encoded(&self) -> Result<Vec<u8>, String> {
+    fn encoded(&self) -> Result<Vec<u8>, WireError> {
         let path = &self.target.path;
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!("net/http: invalid request path {path:?}"));
+            return Err(WireError::Path(path.clone()));
         }
         let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(b"GET ");
@@ -100,7 +100,7 @@ impl Hop {
     ///
     /// # Errors
     /// A host or a path that it does not take.
-    pub fn request(&self, http2: bool) -> Result<Request<Payload>, String> {
+    pub fn request(&self, http2: bool) -> Result<Request<Payload>, WireError> {
         let host = self.host()?;
         let mut headers = HeaderMap::with_capacity(self.headers.len() + 2);
         for (name, value) in &self.headers {
@@ -120,13 +120,14 @@ impl Hop {
             }
             self.target.path.clone()
         };
-        let mut request = Request::builder().uri(uri).body(Payload(None)).map_err(|error| error.to_string())?;
+        let request = Request::builder().uri(uri).body(Payload(None));
+        let mut request = request.map_err(|error| WireError::Request(error.to_string()))?;
         *request.headers_mut() = headers;
         Ok(request)
     }
 
-    fn host(&self) -> Result<HeaderValue, String> {
-        let own = || HeaderValue::from_str(&self.target.authority).map_err(|_| "http: invalid Host header".to_owned());
+    fn host(&self) -> Result<HeaderValue, WireError> {
+        let own = || HeaderValue::from_str(&self.target.authority).map_err(|_| WireError::Host);
         self.host.clone().map_or_else(own, Ok)
     }
 
@@ -172,7 +173,7 @@ mod tests {
     fn what_would_be_more_than_one_request_is_refused() {
         let target = Target::from_parts("http", "h\r\nX: y", 80, "/").expect("not looked at here");
         let hop = Hop::first(target, &[]).expect("no headers");
-        assert_eq!(hop.plain(), Err("http: invalid Host header".to_owned()));
+        assert_eq!(hop.plain(), Err(WireError::Host));
         let target = Target { path: "/a b".to_owned(), ..Target::from_parts("http", "h", 80, "/").expect("fine") };
         assert!(Hop::first(target, &[]).expect("no headers").plain().is_err());
         let target = Target::from_parts("http", "h", 80, "/").expect("fine");

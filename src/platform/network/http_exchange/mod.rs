@@ -6,6 +6,7 @@
 mod brief;
 mod connection;
 mod dial;
+mod error;
 mod hop;
 mod peeked;
 mod target;
@@ -27,12 +28,15 @@ use tokio::time::Sleep;
 use brief::{Heard, Resumed};
 pub(in crate::platform) use connection::connect;
 use connection::{Connection, Ends, Payload, lift};
+pub use error::{ExchangeError, TargetError, WireError};
 use hop::Hop;
 pub use target::Target;
 pub use unary::{Unary, UnaryError, unary};
 
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 10;
+/// The most bytes that the header of an answer may take.
+const HEADER_BYTES_MAX: usize = 256 * 1024;
 
 /// The question.
 pub struct Ask<'a> {
@@ -79,19 +83,8 @@ pub struct Answer {
     pub cut: bool,
 }
 
-/// The problem, in upstream's words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExchangeError {
-    /// Before the final answer's header was there. The text begins with `Get "<url>": `.
-    #[error("{0}")]
-    Get(String),
-    /// While the body was read.
-    #[error("{0}")]
-    Body(String),
-}
-
 /// Where TLS settings come from; asked only when a target wants TLS.
-pub type TlsSource<'a> = &'a (dyn Fn() -> Result<Arc<ClientConfig>, String> + Send + Sync);
+pub type TlsSource<'a> = &'a (dyn Fn() -> Result<Arc<ClientConfig>, WireError> + Send + Sync);
 
 /// An [`Ask`] that is ready to be sent, as often as wanted.
 pub struct Errand {
@@ -106,7 +99,7 @@ impl Errand {
     /// Writes the request.
     ///
     /// # Errors
-    /// A header that cannot be sent, in upstream's words.
+    /// A header cannot be sent.
     pub fn new(ask: Ask<'_>) -> Result<Self, ExchangeError> {
         let Ask { target, headers, redirects, body_max, timeout, haste } = ask;
         Ok(Self { first: Hop::first(target, &headers)?, redirects, body_max, timeout, haste })
@@ -115,7 +108,7 @@ impl Errand {
     /// Asks, follows redirects, reads the body.
     ///
     /// # Errors
-    /// The problem, in upstream's words.
+    /// See [`ExchangeError`].
     pub async fn run(&self, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
         let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
         match self.send(&self.first, tls, deadline.as_mut()).await? {
@@ -139,13 +132,14 @@ impl Errand {
             let Some(location) = location.filter(|location| is_redirect(status) && !location.is_empty()) else {
                 break;
             };
-            let next = hop.target.follow(&location).map_err(|problem| get_error(&hop.target.text, &problem))?;
+            let next =
+                hop.target.follow(&location).map_err(|error| ExchangeError::get(&hop.target.text, error.into()))?;
             let same_host = next.same_host(&self.first.target);
             if self.redirects == Redirects::SameHost && !same_host {
                 break;
             }
             if followed + 1 >= REDIRECTS_MAX {
-                return Err(get_error(&location, "stopped after 10 redirects"));
+                return Err(ExchangeError::get(&location, WireError::Redirects));
             }
             hop = Cow::Owned(hop.into_owned().redirected(next, &location, same_host));
             (connection, response) = match self.send(&hop, tls, deadline.as_mut()).await? {
@@ -172,11 +166,9 @@ impl Errand {
         let outcome = tokio::select! {
             biased;
             outcome = exchange => outcome,
-            () = deadline => {
-                Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
-            }
+            () = deadline => Err(WireError::Late),
         };
-        outcome.map_err(|problem| get_error(&hop.target.text, &problem))
+        outcome.map_err(|problem| ExchangeError::get(&hop.target.text, problem))
     }
 }
 
@@ -190,28 +182,24 @@ enum Sent {
     Begun(Box<Begun>),
 }
 
-async fn send_tls(hop: &Hop, config: Arc<ClientConfig>) -> Result<Sent, String> {
+async fn send_tls(hop: &Hop, config: Arc<ClientConfig>) -> Result<Sent, WireError> {
     let connection = Connection::open_tls(&hop.target, config).await?;
     let request = hop.request(connection.is_http2())?;
     answered(connection, request).await
 }
 
-async fn send_on(hop: &Hop, stream: Resumed, ends: Ends) -> Result<Sent, String> {
+async fn send_on(hop: &Hop, stream: Resumed, ends: Ends) -> Result<Sent, WireError> {
     let connection = Connection::resume(stream, ends).await?;
     answered(connection, hop.request(false)?).await
 }
 
-async fn answered(mut connection: Connection, request: Request<Payload>) -> Result<Sent, String> {
+async fn answered(mut connection: Connection, request: Request<Payload>) -> Result<Sent, WireError> {
     let response = connection.send(request).await?;
     Ok(Sent::Begun(Box::new((connection, response))))
 }
 
 fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
-}
-
-fn get_error(url: &str, problem: &str) -> ExchangeError {
-    ExchangeError::Get(format!("Get {url:?}: {problem}"))
 }
 
 fn lossy(bytes: &[u8]) -> String {
@@ -231,10 +219,7 @@ async fn read_body(
         let frame = tokio::select! {
             biased;
             frame = connection.beside(incoming.frame()) => frame,
-            () = deadline.as_mut() => {
-                let problem = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
-                return Err(ExchangeError::Body(problem.to_owned()));
-            }
+            () = deadline.as_mut() => return Err(ExchangeError::Body(WireError::LateBody)),
         };
         let frame = match frame {
             None => return Ok(Answer { status, body, cut: false }),

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use url::Url;
 
+use super::error::TargetError;
+
 /// The server and the resource of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -27,11 +29,11 @@ impl Target {
     ///
     /// # Errors
     /// A scheme other than `http` and `https`.
-    pub fn from_parts(scheme: &str, host: &str, port: u16, path: &str) -> Result<Self, String> {
+    pub fn from_parts(scheme: &str, host: &str, port: u16, path: &str) -> Result<Self, TargetError> {
         let tls = match scheme {
             "http" => false,
             "https" => true,
-            other => return Err(format!("unsupported protocol scheme {other:?}")),
+            other => return Err(TargetError::Scheme(other.to_owned())),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -47,14 +49,14 @@ impl Target {
     ///
     /// # Errors
     /// A scheme other than `http` and `https`, or no host.
-    pub fn from_url(url: &Url) -> Result<Self, String> {
+    pub fn from_url(url: &Url) -> Result<Self, TargetError> {
         let tls = match url.scheme() {
             "http" => false,
             "https" => true,
-            other => return Err(format!("unsupported protocol scheme {other:?}")),
+            other => return Err(TargetError::Scheme(other.to_owned())),
         };
         let (Some(shown), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-            return Err("http: no Host in request URL".to_owned());
+            return Err(TargetError::NoHost);
         };
         let authority = url.port().map_or_else(|| shown.to_owned(), |port| format!("{shown}:{port}"));
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -76,11 +78,10 @@ impl Target {
     /// Where an answer's `Location` leads from here.
     ///
     /// # Errors
-    /// A text in upstream's words, when it leads nowhere.
-    pub fn follow(&self, location: &str) -> Result<Self, String> {
-        let failed = |problem: String| format!("failed to parse Location header {location:?}: {problem}");
-        let here = Url::parse(&self.text).map_err(|error| failed(error.to_string()))?;
-        let there = here.join(location).map_err(|error| failed(error.to_string()))?;
+    /// It leads nowhere.
+    pub fn follow(&self, location: &str) -> Result<Self, TargetError> {
+        let there = Url::parse(&self.text).and_then(|here| here.join(location));
+        let there = there.map_err(|problem| TargetError::Location { location: location.to_owned(), problem })?;
         Self::from_url(&there)
     }
 
@@ -211,10 +212,9 @@ mod tests {
             let there = here.follow(location).expect("leads somewhere");
             assert_eq!((there.text.as_str(), there.same_host(&here)), (text, same), "{location}");
         }
-        assert_eq!(here.follow("ftp://10.0.0.1/").expect_err("not HTTP"), "unsupported protocol scheme \"ftp\"");
-        assert!(
-            here.follow("http://[").expect_err("broken").starts_with("failed to parse Location header \"http://[\": ")
-        );
+        let problem = |location: &str| here.follow(location).expect_err("leads nowhere").to_string();
+        assert_eq!(problem("ftp://10.0.0.1/"), "unsupported protocol scheme \"ftp\"");
+        assert!(problem("http://[").starts_with("failed to parse Location header \"http://[\": "));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use hyper::Request;
 use hyper::header::{self, HeaderMap};
 
 use super::connection::{Connection, Payload};
+use super::error::WireError;
 use super::peeked::Beginning;
 use crate::logic::formats::url_query::unescaped;
 
@@ -45,7 +46,7 @@ pub enum UnaryError {
     /// In time nobody took the connection, or nobody spoke HTTP/2 on it.
     Unconnected,
     /// Nobody there, or one who speaks something else; why.
-    NoServer(String),
+    NoServer(WireError),
     /// The call did not end in time.
     Deadline,
     /// The call ended badly.
@@ -77,11 +78,12 @@ pub async fn unary(call: Unary<'_>) -> Result<Vec<u8>, UnaryError> {
 }
 
 async fn exchange(connection: &mut Connection, call: &Unary<'_>, other: &Beginning) -> Result<Vec<u8>, UnaryError> {
-    let broken = |problem: String| match speaks_http2(other) {
-        true => UnaryError::Status { code: UNAVAILABLE, message: problem },
+    let broken = |problem: WireError| match speaks_http2(other) {
+        true => UnaryError::Status { code: UNAVAILABLE, message: problem.to_string() },
         false => UnaryError::NoServer(problem),
     };
-    let request = request(call).map_err(|problem| UnaryError::Status { code: INTERNAL, message: problem })?;
+    let request =
+        request(call).map_err(|problem| UnaryError::Status { code: INTERNAL, message: problem.to_string() })?;
     let response = connection.send(request).await.map_err(broken)?;
     let (head, mut body) = response.into_parts();
     if head.status != hyper::StatusCode::OK {
@@ -118,10 +120,10 @@ fn speaks_http2(beginning: &Beginning) -> bool {
     beginning.bytes().get(3) == Some(&4)
 }
 
-fn request(call: &Unary<'_>) -> Result<Request<Payload>, String> {
+fn request(call: &Unary<'_>) -> Result<Request<Payload>, WireError> {
     let mut framed = BytesMut::with_capacity(call.message.len() + 5);
     framed.put_u8(0); // Not compressed.
-    framed.put_u32(u32::try_from(call.message.len()).map_err(|error| error.to_string())?);
+    framed.put_u32(u32::try_from(call.message.len()).map_err(|error| WireError::Request(error.to_string()))?);
     framed.put_slice(&call.message);
     let host = if call.host.contains(':') { format!("[{}]", call.host) } else { call.host.to_owned() };
     Request::post(format!("http://{host}:{}{}", call.port, call.path))
@@ -130,7 +132,7 @@ fn request(call: &Unary<'_>) -> Result<Request<Payload>, String> {
         .header(header::TE, "trailers")
         .header("grpc-timeout", format!("{}m", call.timeout.as_millis().min(99_999_999)))
         .body(Payload(Some(Bytes::from(framed))))
-        .map_err(|error| error.to_string())
+        .map_err(|error| WireError::Request(error.to_string()))
 }
 
 fn status_of(end: &HeaderMap) -> (u32, String) {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rustls::ClientConfig;
 
-use super::{HookAnswer, HttpProbe, NetworkProbe, ProbeOutcome};
-use crate::platform::network::http_exchange::{Answer, Ask, Errand, ExchangeError, Haste, Redirects, Target};
+use super::{HookAnswer, HookError, HttpProbe, NetworkProbe, ProbeOutcome};
+use crate::platform::network::http_exchange::{
+    Answer, Ask, Errand, ExchangeError, Haste, Redirects, Target, TargetError,
+};
 
 /// The most bytes of an answer's body that are read; more is no fault.
 const BODY_BYTES_MAX: usize = 10 * 1024;
@@ -14,8 +16,6 @@ const BODY_BYTES_MAX: usize = 10 * 1024;
 const USER_AGENT: &str = "kube-probe/1.36";
 /// The hook's name for itself when its headers do not say.
 const HOOK_USER_AGENT: &str = "kube-lifecycle/1.36";
-/// The text about a server that was to speak TLS and does not.
-const PLAIN_AFTER_ALL: &str = "server gave HTTP response to HTTPS client";
 
 /// An HTTP probe whose request is written already; or what there is to say of it each time.
 pub(super) struct Prepared {
@@ -25,7 +25,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub fn new(tls: &Arc<ClientConfig>, probe: &HttpProbe) -> Self {
-        let errand = ask(probe, USER_AGENT, Haste::Little).map_err(ProbeOutcome::Error);
+        let errand = ask(probe, USER_AGENT, Haste::Little).map_err(|error| ProbeOutcome::Error(error.to_string()));
         let errand = errand.and_then(|ask| Errand::new(ask).map_err(|error| outcome_of(Err(error))));
         Self { tls: Arc::clone(tls), errand }
     }
@@ -43,9 +43,9 @@ impl NetworkProbe for Prepared {
 }
 
 /// Asks for a hook: any answer is one, also one whose body breaks off.
-pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Result<HookAnswer, String> {
+pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Result<HookAnswer, HookError> {
     let Err(problem) = answered(tls, &request).await else { return Ok(HookAnswer::AsAsked) };
-    if !problem.contains(PLAIN_AFTER_ALL) {
+    if !matches!(&problem, HookError::Exchange(error) if error.is_plain_after_all()) {
         return Err(problem);
     }
     "http".clone_into(&mut request.scheme);
@@ -55,7 +55,7 @@ pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Res
     answered(tls, &request).await.map(|()| HookAnswer::OverPlainHttp).map_err(|_| problem)
 }
 
-async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), String> {
+async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), HookError> {
     let tls: &(dyn Fn() -> _ + Send + Sync) = &|| Ok(Arc::clone(tls));
     let answered = match Errand::new(ask(request, HOOK_USER_AGENT, Haste::Great)?) {
         Ok(errand) => errand.run(tls).await,
@@ -63,11 +63,11 @@ async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), St
     };
     match answered {
         Ok(_) | Err(ExchangeError::Body(_)) => Ok(()),
-        Err(ExchangeError::Get(problem)) => Err(problem),
+        Err(error) => Err(error.into()),
     }
 }
 
-fn ask<'a>(probe: &'a HttpProbe, user_agent: &'a str, haste: Haste) -> Result<Ask<'a>, String> {
+fn ask<'a>(probe: &'a HttpProbe, user_agent: &'a str, haste: Haste) -> Result<Ask<'a>, TargetError> {
     let target = Target::from_parts(&probe.scheme, &probe.host, probe.port, &probe.path)?;
     let headers = headers_of(&probe.headers, user_agent);
     let (redirects, body_max, timeout) = (Redirects::SameHost, BODY_BYTES_MAX, probe.timeout);
@@ -99,8 +99,8 @@ fn outcome_of(outcome: Result<Answer, ExchangeError>) -> ProbeOutcome {
         }
         // As upstream, the body is not told: it may hold what a reader of Events must not see.
         Ok(Answer { status, .. }) => ProbeOutcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
-        Err(ExchangeError::Get(problem)) => ProbeOutcome::Failure(problem),
-        Err(ExchangeError::Body(problem)) => ProbeOutcome::Error(problem),
+        Err(error @ ExchangeError::Get { .. }) => ProbeOutcome::Failure(error.to_string()),
+        Err(error @ ExchangeError::Body(_)) => ProbeOutcome::Error(error.to_string()),
     }
 }
 

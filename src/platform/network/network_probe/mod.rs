@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use rustls::ClientConfig;
 
 pub use crate::logic::probes::probe_target::{GrpcProbe, HttpProbe, TcpProbe};
+use crate::platform::network::http_exchange::{ExchangeError, TargetError};
 use crate::platform::network::tls::{self, Offer};
 
 /// The finding of a probe.
@@ -34,6 +35,17 @@ pub enum HookAnswer {
     OverPlainHttp,
 }
 
+/// Why a hook's request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HookError {
+    /// There is nowhere to send it.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// It could not be sent, or nobody answered.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+}
+
 /// A probe that is ready to be made, as often as wanted: what is the same each time was done once.
 #[async_trait]
 pub trait NetworkProbe: Send + Sync {
@@ -55,7 +67,7 @@ pub trait NetworkProber: Send + Sync {
     ///
     /// # Errors
     /// Why there was no answer.
-    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String>;
+    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, HookError>;
 }
 
 /// [`NetworkProber`] over real connections, each its own. Keeps its TLS settings.
@@ -99,7 +111,7 @@ impl NetworkProber for HostProber {
         Arc::new(probe)
     }
 
-    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String> {
+    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, HookError> {
         http::hook(&self.tls, request).await
     }
 }

@@ -7,7 +7,7 @@ use crate::platform::network::http_exchange::connect;
 pub(super) async fn probe(probe: &TcpProbe) -> ProbeOutcome {
     match tokio::time::timeout(probe.timeout, connect(&probe.host, probe.port)).await {
         Ok(Ok(_)) => ProbeOutcome::Success,
-        Ok(Err(problem)) => ProbeOutcome::Failure(problem),
+        Ok(Err(problem)) => ProbeOutcome::Failure(problem.to_string()),
         Err(_) => {
             let host = if probe.host.contains(':') { format!("[{}]", probe.host) } else { probe.host.clone() };
             ProbeOutcome::Failure(format!("dial tcp {host}:{}: i/o timeout", probe.port))

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
 use inotify::{Event, EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
 
-use super::{Changes, Folder, FolderChange, MANIFEST_BYTES_MAX, ManifestFile, ManifestFolder, ScanError};
+use super::{Changes, Folder, FolderChange, MANIFEST_BYTES_MAX, ManifestFile, ManifestFolder, ReadError, ScanError};
 use crate::platform::host::blocking;
 
 /// Room for the events of one read: upstream's queue holds ten; a name takes up to 255 bytes.
@@ -73,7 +73,7 @@ fn scan(path: &Path) -> io::Result<Folder> {
         Ok(_) => None,
         // Removed since it was listed. A link that leads nowhere is there, and is worth a word.
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => None,
-        Err(error) => Some(ManifestFile { content: Err(error.to_string()), path }),
+        Err(error) => Some(ManifestFile { content: Err(error.into()), path }),
     });
     Ok(Folder { files: files.collect(), ..Folder::default() })
 }
@@ -83,20 +83,20 @@ fn hidden(name: &OsStr) -> bool {
 }
 
 fn read(path: PathBuf) -> ManifestFile {
-    let content = read_bounded(&path).map(Arc::from).map_err(|error| error.to_string());
+    let content = read_bounded(&path).map(Arc::from);
     ManifestFile { path, content }
 }
 
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
     // Not blocking: it may have become a FIFO since it was looked at.
     let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is no regular file"));
+        return Err(ReadError::NoFile);
     }
     let mut content = Vec::new();
     file.take(MANIFEST_BYTES_MAX as u64 + 1).read_to_end(&mut content)?;
     if content.len() > MANIFEST_BYTES_MAX {
-        return Err(io::Error::other(format!("is larger than {MANIFEST_BYTES_MAX} bytes")));
+        return Err(ReadError::TooLarge);
     }
     Ok(content)
 }

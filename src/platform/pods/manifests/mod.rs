@@ -14,6 +14,8 @@ use futures_util::Stream;
 pub use self::url::HttpManifestUrl;
 pub use folder::LinuxManifestFolder;
 
+use crate::platform::network::http_exchange::{ExchangeError, TargetError};
+
 /// The most bytes of a manifest (POD-01, POD-02).
 pub const MANIFEST_BYTES_MAX: usize = 10 * 1024 * 1024;
 
@@ -23,7 +25,27 @@ pub struct ManifestFile {
     /// Its path, as the pod's UID and the log name it.
     pub path: PathBuf,
     /// Its content; or why it could not be read, such as being over [`MANIFEST_BYTES_MAX`].
-    pub content: Result<Arc<[u8]>, String>,
+    pub content: Result<Arc<[u8]>, ReadError>,
+}
+
+/// Why a file of the folder has no content.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// It is no regular file any more.
+    #[error("is no regular file")]
+    NoFile,
+    /// It is over the bound.
+    #[error("is larger than {MANIFEST_BYTES_MAX} bytes")]
+    TooLarge,
+    /// The kernel's error.
+    #[error("{0}")]
+    Kernel(String),
+}
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Kernel(error.to_string())
+    }
 }
 
 /// The folder's files, by name; empty when the path does not exist.
@@ -89,7 +111,30 @@ pub struct FetchError {
     /// The URL.
     pub url: String,
     /// The problem.
-    pub problem: String,
+    pub problem: FetchProblem,
+}
+
+/// A fault of the URL or of its answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchProblem {
+    /// The text is no URL.
+    #[error(transparent)]
+    Url(::url::ParseError),
+    /// The URL leads nowhere.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// There was no answer.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// The answer is no success.
+    #[error("{0}")]
+    Status(hyper::StatusCode),
+    /// The answer's status is none.
+    #[error("{0}")]
+    StrangeStatus(u16),
+    /// The body is over the bound.
+    #[error("the body is larger than {MANIFEST_BYTES_MAX} bytes")]
+    TooLarge,
 }
 
 /// A static pod URL.

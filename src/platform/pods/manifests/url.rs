@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use rustls::ClientConfig;
 use url::Url;
 
-use super::{FetchError, Fetched, MANIFEST_BYTES_MAX, ManifestUrl};
-use crate::platform::network::http_exchange::{Ask, Errand, Haste, Redirects, Target};
+use super::{FetchError, FetchProblem, Fetched, MANIFEST_BYTES_MAX, ManifestUrl};
+use crate::platform::network::http_exchange::{Ask, Errand, Haste, Redirects, Target, WireError};
 use crate::platform::network::tls::{self, Offer};
 
 /// For the whole exchange, as upstream.
@@ -20,7 +20,7 @@ const USER_AGENT: &str = concat!("podwright/", env!("CARGO_PKG_VERSION"));
 
 /// [`ManifestUrl`] over HTTP and HTTPS; servers' certificates are verified against the system's roots.
 pub struct HttpManifestUrl {
-    target: Result<Target, String>,
+    target: Result<Target, FetchProblem>,
     shown: String,
     headers: Vec<(String, String)>,
     tls: OnceLock<Arc<ClientConfig>>,
@@ -30,7 +30,8 @@ impl HttpManifestUrl {
     /// The URL and the headers of every request. A URL that is none is told by every [`ManifestUrl::fetch`]. Redirects
     /// are followed; the headers are not sent to another host.
     pub fn new(url: &str, headers: Vec<(String, String)>) -> Self {
-        let target = Url::parse(url).map_err(|error| error.to_string()).and_then(|url| Target::from_url(&url));
+        let parsed = Url::parse(url).map_err(FetchProblem::Url);
+        let target = parsed.and_then(|url| Ok(Target::from_url(&url)?));
         let shown = match &target {
             Ok(target) => target.text.clone(),
             // One that cannot be parsed may hold a password anywhere.
@@ -45,15 +46,16 @@ impl HttpManifestUrl {
         Self { tls: OnceLock::from(config), ..self }
     }
 
-    fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+    fn tls(&self) -> Result<Arc<ClientConfig>, WireError> {
         if let Some(config) = self.tls.get() {
             return Ok(Arc::clone(config));
         }
-        let config = tls::system_client(Offer::from_environment()).map_err(|error| error.to_string())?;
+        let config = tls::system_client(Offer::from_environment());
+        let config = config.map_err(|error| WireError::Settings(error.to_string()))?;
         Ok(Arc::clone(self.tls.get_or_init(|| config)))
     }
 
-    async fn body(&self) -> Result<Vec<u8>, String> {
+    async fn body(&self) -> Result<Vec<u8>, FetchProblem> {
         let given = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let mut headers: Vec<(&str, &str)> = given.collect();
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
@@ -62,14 +64,13 @@ impl HttpManifestUrl {
         let target = self.target.clone()?;
         let (redirects, body_max, timeout) = (Redirects::AnyHost, MANIFEST_BYTES_MAX, TIMEOUT);
         let ask = Ask { target, headers, redirects, body_max, timeout, haste: Haste::Great };
-        let asked = async { Errand::new(ask)?.run(&|| self.tls()).await };
-        let answer = asked.await.map_err(|error| error.to_string())?;
+        let answer = Errand::new(ask)?.run(&|| self.tls()).await?;
         if answer.status != 200 {
             let status = hyper::StatusCode::from_u16(answer.status);
-            return Err(status.map_or_else(|_| answer.status.to_string(), |status| status.to_string()));
+            return Err(status.map_or(FetchProblem::StrangeStatus(answer.status), FetchProblem::Status));
         }
         if answer.cut {
-            return Err(format!("the body is larger than {MANIFEST_BYTES_MAX} bytes"));
+            return Err(FetchProblem::TooLarge);
         }
         Ok(answer.body)
     }

@@ -14,8 +14,9 @@ use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::platform::host::chance::Chance;
 use crate::platform::host::systemd::ServiceManager;
+use crate::platform::network::http_exchange::{ExchangeError, WireError};
 use crate::platform::network::network_probe::{
-    GrpcProbe, HookAnswer, HttpProbe, NetworkProbe, NetworkProber, ProbeOutcome, TcpProbe,
+    GrpcProbe, HookAnswer, HookError, HttpProbe, NetworkProbe, NetworkProber, ProbeOutcome, TcpProbe,
 };
 use crate::sim::faults::Fault;
 use crate::sim::node::outlet::Outlet;
@@ -43,13 +44,12 @@ fn seconds_after(path: &str, prefix: &str) -> Option<Duration> {
 
 impl Outlet {
     /// Asks whoever runs at an address; `Err` with the reason when nobody does, or not in time.
-    async fn ask_pod(&self, host: &str, port: u16, path: &str, timeout: Duration) -> Result<bool, String> {
+    async fn ask_pod(&self, host: &str, port: u16, path: &str, timeout: Duration) -> Result<bool, WireError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
-        let late = || "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned();
         let takes = node.faults.latency() + slowness(path);
         if node.faults.strikes(Fault::Slow, 0.05) || takes > timeout {
             tokio::time::sleep(timeout).await;
-            return Err(late());
+            return Err(WireError::Late);
         }
         tokio::time::sleep(takes).await;
         let now = node.time.truly();
@@ -59,7 +59,9 @@ impl Outlet {
             let mut inside = containers.containers.values().filter(|one| one.sandbox == home.id);
             inside.find(|one| one.state == ContainerState::Running)
         });
-        let one = lives.ok_or_else(|| format!("dial tcp {host}:{port}: connect: connection refused"))?;
+        let refused =
+            || WireError::Dial { address: format!("{host}:{port}"), problem: "connection refused".to_owned() };
+        let one = lives.ok_or_else(refused)?;
         Ok(answer(path, now.since(one.began)))
     }
 }
@@ -79,7 +81,7 @@ struct Probe {
 impl NetworkProbe for Probe {
     async fn make(self: Arc<Self>) -> ProbeOutcome {
         match (self.outlet.ask_pod(&self.host, self.port, &self.path, self.timeout).await, self.unwell) {
-            (Err(problem), _) => ProbeOutcome::Failure(problem),
+            (Err(problem), _) => ProbeOutcome::Failure(problem.to_string()),
             (Ok(false), Some(said)) => ProbeOutcome::Failure(said.to_owned()),
             (Ok(_), _) => ProbeOutcome::Success,
         }
@@ -105,9 +107,10 @@ impl NetworkProber for Outlet {
         Arc::new(Probe { outlet: self.clone(), host, port, path, timeout, unwell })
     }
 
-    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String> {
+    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, HookError> {
         let answered = self.ask_pod(&request.host, request.port, &request.path, request.timeout).await;
-        answered.map(|_| HookAnswer::AsAsked)
+        let url = format!("http://{}:{}{}", request.host, request.port, request.path);
+        answered.map(|_| HookAnswer::AsAsked).map_err(|problem| ExchangeError::Get { url, problem }.into())
     }
 }
 

@@ -94,7 +94,9 @@ impl JobSite {
             }
             HookAction::Http(request) => {
                 let server = format!("{}:{}", request.host, request.port);
-                if adapters.prober.hook(request).await? == HookAnswer::OverPlainHttp {
+                let answered = adapters.prober.hook(request).await;
+                let answered = answered.map_err(|error| HookFailure::from(error.to_string()))?;
+                if answered == HookAnswer::OverPlainHttp {
                     let message = format!(
                         "request to HTTPS lifecycle hook {server} got HTTP response, retry with HTTP succeeded"
                     );
