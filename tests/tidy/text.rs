@@ -5,7 +5,7 @@ use super::source::sources;
 
 /// `Result<_, String>` in `src/platform`. The bound only goes down: an adapter's error is a small `thiserror` enum, and
 /// whoever prints it turns it into text.
-const TEXTS_FOR_ERRORS: usize = 18;
+const TEXTS_FOR_ERRORS: usize = 15;
 
 /// The home of Event reasons.
 const REASONS: &str = "src/logic/events/reasons.rs";

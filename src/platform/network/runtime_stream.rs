@@ -78,10 +78,61 @@ pub struct Refusal {
 pub enum StreamError {
     /// The URL cannot be dialled, or nobody answers there.
     #[error("error dialing backend: {0}")]
-    Dial(String),
+    Dial(DialError),
     /// The connection broke, or what came is no answer.
+    #[error(transparent)]
+    Answer(AnswerError),
+}
+
+/// Why there is no connection to the stream server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DialError {
+    /// The runtime's text is no URL.
+    #[error("parse {url:?}: {problem}")]
+    Url {
+        /// The text.
+        url: String,
+        /// The fault in it.
+        problem: url::ParseError,
+    },
+    /// A scheme other than `http` and `https`.
+    #[error("unknown scheme: {0}")]
+    Scheme(String),
+    /// The name has no address.
+    #[error("dial tcp: lookup {0}: no such host")]
+    NoSuchHost(String),
+    /// An address of another machine.
+    #[error("dial tcp {0}: not an address of this machine, where the runtime's streams are")]
+    Foreign(SocketAddr),
+    /// The address does not take the connection; with the kernel's words.
+    #[error("dial tcp {0}: connect: {1}")]
+    Refused(SocketAddr, String),
+    /// The handshake of TLS failed.
+    #[error("tls: {0}")]
+    Tls(String),
+    /// Nobody answered in time.
+    #[error("dial: no answer within {}s", DIAL_LIMIT.as_secs())]
+    Late,
+}
+
+/// Why a request for an upgrade has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// The library does not take the request.
     #[error("{0}")]
-    Answer(String),
+    Request(String),
+    /// The connection broke before the answer.
+    #[error("read the answer to the upgrade request: {0}")]
+    Broken(String),
+    /// The refusal's body did not end in time.
+    #[error("the runtime's refusal has no end")]
+    EndlessRefusal,
+    /// The connection broke while it was upgraded.
+    #[error("upgrade: {0}")]
+    Upgrade(String),
+    /// No answer came in time.
+    #[error("upgrade request: no answer within {}s", ANSWER_LIMIT.as_secs())]
+    Late,
 }
 
 /// A connection that was upgraded: first what came with the answer, then what comes.
@@ -152,33 +203,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 /// # Errors
 /// There was no answer.
 pub async fn open(ask: Ask) -> Result<Answer, StreamError> {
-    let late = |what: &str, limit: Duration| format!("{what}: no answer within {}s", limit.as_secs());
-    let url = Url::parse(&ask.url).map_err(|error| StreamError::Dial(format!("parse {:?}: {error}", ask.url)))?;
+    let url = Url::parse(&ask.url);
+    let url = url.map_err(|problem| StreamError::Dial(DialError::Url { url: ask.url.clone(), problem }))?;
     let dialled = tokio::time::timeout(DIAL_LIMIT, dial(&url)).await;
     let stream = match dialled {
         Ok(dialled) => dialled.map_err(StreamError::Dial)?,
-        Err(_) => return Err(StreamError::Dial(late("dial", DIAL_LIMIT))),
+        Err(_) => return Err(StreamError::Dial(DialError::Late)),
     };
     match tokio::time::timeout(ANSWER_LIMIT, exchange(stream, &url, ask)).await {
         Ok(answer) => answer.map_err(StreamError::Answer),
-        Err(_) => Err(StreamError::Answer(late("upgrade request", ANSWER_LIMIT))),
+        Err(_) => Err(StreamError::Answer(AnswerError::Late)),
     }
 }
 
-async fn dial(url: &Url) -> Result<Box<dyn Duplex>, String> {
+async fn dial(url: &Url) -> Result<Box<dyn Duplex>, DialError> {
     let is_tls = match url.scheme() {
         "http" => false,
         "https" => true,
-        other => return Err(format!("unknown scheme: {other}")),
+        other => return Err(DialError::Scheme(other.to_owned())),
     };
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or_default();
     let found = tokio::net::lookup_host((host, port)).await;
-    let addresses: Vec<SocketAddr> = found.map_err(|_| format!("dial tcp: lookup {host}: no such host"))?.collect();
+    let unknown = || DialError::NoSuchHost(host.to_owned());
+    let addresses: Vec<SocketAddr> = found.map_err(|_| unknown())?.collect();
     if let Some(foreign) = addresses.iter().find(|address| !is_own(address.ip())) {
-        return Err(format!("dial tcp {foreign}: not an address of this machine, where the runtime's streams are"));
+        return Err(DialError::Foreign(*foreign));
     }
-    let mut problem = format!("dial tcp: lookup {host}: no such host");
+    let mut problem = unknown();
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
@@ -186,20 +238,20 @@ async fn dial(url: &Url) -> Result<Box<dyn Duplex>, String> {
                 let _ = stream.set_nodelay(true);
                 return if is_tls { encrypted(stream, host).await } else { Ok(Box::new(stream)) };
             }
-            Err(error) => problem = format!("dial tcp {address}: connect: {}", kernel_text(&error)),
+            Err(error) => problem = DialError::Refused(address, kernel_text(&error)),
         }
     }
     Err(problem)
 }
 
 /// As upstream: the certificate must be one that the system trusts, and for this host.
-async fn encrypted(stream: TcpStream, host: &str) -> Result<Box<dyn Duplex>, String> {
+async fn encrypted(stream: TcpStream, host: &str) -> Result<Box<dyn Duplex>, DialError> {
     let config = crate::platform::host::blocking::run(|| tls::system_client(Offer::Http1))
         .await
-        .map_err(|error| format!("tls: {error}"))?;
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("tls: {error}"))?;
-    let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
-    Ok(Box::new(stream))
+        .map_err(|error| DialError::Tls(error.to_string()))?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| DialError::Tls(error.to_string()))?;
+    let stream = TlsConnector::from(config).connect(name, stream).await;
+    Ok(Box::new(stream.map_err(|error| DialError::Tls(error.to_string()))?))
 }
 
 /// Whether packets to this address stay on the machine. Asks the kernel's routes; nothing is sent.
@@ -221,14 +273,14 @@ fn kernel_text(error: &io::Error) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer, String> {
+async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer, AnswerError> {
     let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
     let mut request = Request::builder().method(ask.method).uri(path).body(Empty::<Bytes>::new());
-    let request = request.as_mut().map_err(|error| error.to_string())?;
+    let request = request.as_mut().map_err(|error| AnswerError::Request(error.to_string()))?;
     *request.headers_mut() = ask.headers;
     let request = std::mem::take(request);
     let handshake = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = handshake.map_err(|error| AnswerError::Request(error.to_string()))?;
     let mut connection = std::pin::pin!(connection.with_upgrades());
     let answer = sender.send_request(request);
     let mut answer = std::pin::pin!(answer);
@@ -240,8 +292,7 @@ async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer
             _ = &mut connection, if is_driven => is_driven = false,
         }
     };
-    let mut response =
-        response.map_err(|error| format!("read the answer to the upgrade request: {}", cause(&error)))?;
+    let mut response = response.map_err(|error| AnswerError::Broken(cause(&error)))?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let refusal = refusal(response);
         let refusal = tokio::time::timeout(REFUSAL_LIMIT, async {
@@ -254,7 +305,7 @@ async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer
                 }
             }
         });
-        return refusal.await.map(Answer::Refused).map_err(|_| "the runtime's refusal has no end".to_owned());
+        return refusal.await.map(Answer::Refused).map_err(|_| AnswerError::EndlessRefusal);
     }
     let mut upgrade = hyper::upgrade::on(&mut response);
     let upgraded = loop {
@@ -264,9 +315,9 @@ async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer
             _ = &mut connection, if is_driven => is_driven = false,
         }
     };
-    let upgraded = upgraded.map_err(|error| format!("upgrade: {}", cause(&error)))?;
-    let parts =
-        upgraded.downcast::<TokioIo<Box<dyn Duplex>>>().map_err(|_| "upgrade: a foreign connection".to_owned())?;
+    let upgraded = upgraded.map_err(|error| AnswerError::Upgrade(cause(&error)))?;
+    let parts = upgraded.downcast::<TokioIo<Box<dyn Duplex>>>();
+    let parts = parts.map_err(|_| AnswerError::Upgrade("a foreign connection".to_owned()))?;
     let headers = std::mem::take(response.headers_mut());
     Ok(Answer::Upgraded(
         headers,

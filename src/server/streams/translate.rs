@@ -147,7 +147,8 @@ async fn open(url: &str, options: StreamOptions) -> Result<Runtime, String> {
         Ok(Answer::Refused(refusal)) => {
             return Err(format!("unable to upgrade connection: {}", String::from_utf8_lossy(&refusal.body).trim_end()));
         }
-        Err(StreamError::Dial(why) | StreamError::Answer(why)) => return Err(not_sent(&why)),
+        Err(StreamError::Dial(why)) => return Err(not_sent(&why.to_string())),
+        Err(StreamError::Answer(why)) => return Err(not_sent(&why.to_string())),
     };
     let is = |name: &header::HeaderName, value: &HeaderValue| answer.get(name).is_some_and(|found| found == value);
     if !is(&header::UPGRADE, &SPDY) || !is(&STREAM_PROTOCOL, &V4) {
