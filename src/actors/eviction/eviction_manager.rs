@@ -20,12 +20,13 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::eviction::alarm::{WatchedGroup, have_moved, levels};
 use crate::logic::eviction::layout::{DiskLayout, ignored};
 use crate::logic::eviction::message::message;
-use crate::logic::eviction::monitor::{Monitor, Shortage};
+use crate::logic::eviction::monitor::Shortage;
 use crate::logic::eviction::pace::{PACE_MAX, PACE_MIN, next_look};
 use crate::logic::eviction::ranking::{Candidate, Ranked, rank};
 use crate::logic::eviction::record::{EvictionCause, EvictionRecords};
 use crate::logic::eviction::signal::Observations;
 use crate::logic::eviction::storage_limits::exceeded;
+use crate::logic::eviction::watch::Watch;
 use crate::logic::eviction::{Eviction, EvictionSettings, GRACE_IMMEDIATE, soft_grace};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pressure::Pressure;
@@ -90,7 +91,7 @@ pub struct EvictionManager {
     args: Args,
     stage: Stage,
     /// The file systems, and the thresholds that follow from them; known after the first look.
-    watch: Option<(DiskLayout, Monitor)>,
+    watch: Option<Watch>,
     /// The last observations, and their uptime.
     last: Option<(Observations, Duration)>,
     /// The runtime's last answer about its disks, and its uptime.
@@ -193,12 +194,13 @@ impl EvictionManager {
 
     fn look_order(&self, context: &Context<EvictionManagerMsg>) -> steps::LookOrder {
         let uptime = context.clock().uptime();
-        let known = self.disks.as_ref().filter(|(_, at)| uptime.saturating_sub(*at) < DISKS_PERIOD);
+        let is_new = self.disks.as_ref().is_some_and(|(_, at)| uptime.saturating_sub(*at) < DISKS_PERIOD);
         steps::LookOrder {
             statistics: Arc::clone(&self.args.statistics),
             images: Arc::clone(&self.args.images),
             memory: self.args.settings.memory,
-            known_disks: known.map(|(disks, _)| disks.clone()),
+            asks_disks: !is_new,
+            known_disks: self.disks.as_ref().map(|(disks, _)| disks.clone()),
             limits_of: self
                 .args
                 .settings
@@ -214,11 +216,9 @@ impl EvictionManager {
             self.disks = Some((disks, uptime));
         }
         let settings = &self.args.settings;
-        let (layout, monitor) = self.watch.get_or_insert_with(|| {
-            let layout = DiskLayout::of(look.devices);
-            (layout, Monitor::new(layout.thresholds(&settings.thresholds), settings.transition))
-        });
-        let layout = *layout;
+        let watch = self.watch.get_or_insert_with(|| Watch::new(&settings.thresholds, settings.transition));
+        watch.learn(look.devices, &settings.thresholds);
+        let (layout, monitor) = (watch.layout(), &mut watch.monitor);
         let levels = levels(monitor.thresholds(), &look.observations, &look.memory);
         let findings = monitor.look(&look.observations, uptime);
         let mut next = match self.last.replace((look.observations.clone(), uptime)) {
@@ -307,7 +307,7 @@ impl EvictionManager {
         let node = EventSubject::node(&self.args.settings.node_name);
         let event = node.warning(EventReason::EvictionThresholdMet, format!("Attempting to reclaim {resource}"));
         context.tell(&self.args.event_recorder, event);
-        let layout = self.watch.as_ref().map_or_else(DiskLayout::default, |(layout, _)| *layout);
+        let layout = self.watch.as_ref().map_or_else(DiskLayout::default, Watch::layout);
         let reclaims = layout.reclaims(shortage.threshold.signal);
         if reclaims.is_empty() {
             return self.measure(shortage, context);
@@ -321,7 +321,7 @@ impl EvictionManager {
     fn reclaimed(&mut self, outcome: Result<Box<NodeLook>, String>, context: &mut Context<EvictionManagerMsg>) {
         let Stage::Reclaiming(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting(None)) else { return };
         let relieved = match (&outcome, &self.watch) {
-            (Ok(look), Some((_, monitor))) => monitor.is_relieved(&look.observations),
+            (Ok(look), Some(watch)) => watch.monitor.is_relieved(&look.observations),
             _ => false,
         };
         if let Err(error) = outcome {
@@ -345,7 +345,7 @@ impl EvictionManager {
 
     fn measured(&mut self, candidates: Vec<Candidate>, context: &mut Context<EvictionManagerMsg>) {
         let Stage::Measuring(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting(None)) else { return };
-        let layout = self.watch.as_ref().map_or_else(DiskLayout::default, |(layout, _)| *layout);
+        let layout = self.watch.as_ref().map_or_else(DiskLayout::default, Watch::layout);
         let pod_level = self.args.settings.pod_level_resources;
         if candidates.is_empty() {
             tracing::error!("Eviction manager: eviction thresholds have been met, but no pods are active to evict");

@@ -1,7 +1,7 @@
 //! Eviction: which pods end so that the node stays alive, and when (EVI-01 to EVI-50; upstream's `pkg/kubelet/eviction`).
 //!
 //! [`threshold`] is what the configuration asks for, [`layout`] says which file systems there are, [`monitor`] compares what was
-//! observed with the thresholds, [`ranking`] orders the candidates, [`message`] words an eviction. [`storage_limits`]
+//! observed with the thresholds, [`watch`] holds both together, [`ranking`] orders the candidates, [`message`] words an eviction. [`storage_limits`]
 //! finds pods beyond their own limits of local storage. New pods are judged in `pods::pod_admission`.
 //!
 //! May import `formats`, `model`, `resources`, `node` and `statistics`.
@@ -19,6 +19,7 @@ pub mod storage_limits;
 mod testing;
 pub mod threshold;
 pub mod usage;
+pub mod watch;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

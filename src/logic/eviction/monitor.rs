@@ -57,6 +57,14 @@ impl Monitor {
         Self { thresholds, transition, met_since, due, observed }
     }
 
+    /// Other thresholds from now on. What is known of those that stay, and of the conditions, stays.
+    pub fn follow(&mut self, thresholds: Vec<Threshold>) {
+        let before = std::mem::replace(&mut self.thresholds, thresholds);
+        let place = |at: usize| self.thresholds.iter().position(|one| *one == before[at]);
+        self.met_since = self.met_since.iter().filter_map(|(at, since)| Some((place(*at)?, *since))).collect();
+        self.due = self.due.iter().filter_map(|at| place(*at)).collect();
+    }
+
     /// Takes one look at everything.
     pub fn look(&mut self, observations: &Observations, uptime: Duration) -> Findings {
         let met: BTreeSet<usize> =
@@ -151,6 +159,24 @@ mod tests {
         monitor.look(&observed(&[(Signal::NodeFsAvailable, 100)]), 20 * SECOND);
         let findings = monitor.look(&observed(&[(Signal::NodeFsAvailable, 80)]), 35 * SECOND);
         assert_eq!((signal_of(&findings), findings.due_in), (None, Some(30 * SECOND)));
+    }
+
+    #[test]
+    fn other_thresholds_leave_those_that_stay_and_the_conditions_as_they_are() {
+        let soft = Threshold { grace: 30 * SECOND, ..threshold(Signal::NodeFsAvailable, 100) };
+        let (gone, new) = (threshold(Signal::ContainerFsAvailable, 50), threshold(Signal::PidAvailable, 50));
+        let mut monitor = monitor(vec![gone, soft]);
+        monitor.look(&observed(&[(Signal::NodeFsAvailable, 80), (Signal::ContainerFsAvailable, 60)]), SECOND);
+        monitor.follow(vec![new, soft]);
+        let findings = monitor.look(&observed(&[(Signal::NodeFsAvailable, 80)]), 21 * SECOND);
+        assert_eq!((signal_of(&findings), findings.due_in), (None, Some(10 * SECOND)), "its period runs on");
+        monitor.look(&observed(&[(Signal::NodeFsAvailable, 80)]), 31 * SECOND);
+        monitor.follow(vec![soft]);
+        let findings = monitor.look(&observed(&[(Signal::NodeFsAvailable, 80)]), 32 * SECOND);
+        assert_eq!(signal_of(&findings), Some(Signal::NodeFsAvailable));
+        monitor.follow(vec![new]);
+        let findings = monitor.look(&observed(&[]), 33 * SECOND);
+        assert!(findings.pressure.disk && findings.shortage.is_none(), "within the transition period");
     }
 
     /// EVI-12.

@@ -38,7 +38,9 @@ pub(super) struct LookOrder {
     pub(super) images: Arc<dyn ImageService>,
     /// The figure that counts as available memory.
     pub(super) memory: MemoryBasis,
-    /// The runtime's earlier answer about its disks; `None` has it asked.
+    /// Whether the runtime is asked for its disks.
+    pub(super) asks_disks: bool,
+    /// Its last answer, which counts on when there is no new one.
     pub(super) known_disks: Option<ImageFsInfo>,
     /// The actors that know the pods and their use, where pods are held to limits of local storage.
     pub(super) limits_of: Option<(Address<PodManagerMsg>, Address<StatsCollectorMsg>)>,
@@ -47,9 +49,9 @@ pub(super) struct LookOrder {
 
 /// Looks at the node alone, and at pods only where one has a limit: a node of many pods costs no more than one of few.
 pub(super) async fn look(order: LookOrder) -> Result<Box<NodeLook>, String> {
-    let disks = match &order.known_disks {
-        Some(_) => None,
-        None => image_disks(&*order.images).await,
+    let disks = match order.asks_disks {
+        true => image_disks(&*order.images).await,
+        false => None,
     };
     let told = disks.as_ref().or(order.known_disks.as_ref());
     let (images, containers) = told.map(runtime_places).unwrap_or_default();
