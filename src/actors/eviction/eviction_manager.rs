@@ -102,6 +102,8 @@ pub struct EvictionManager {
     records: EvictionRecords,
     /// The kernel is to tell when memory may run short, from these levels on.
     alarm: Option<(OperationId, Vec<WatchedGroup>)>,
+    /// The log says already that the kernel cannot tell.
+    has_warned: bool,
 }
 
 impl Actor for EvictionManager {
@@ -115,7 +117,8 @@ impl Actor for EvictionManager {
         }
         let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
         let records = EvictionRecords::default();
-        let mut manager = Self { args, stage, watch, last, disks, pressure: None, records, alarm: None };
+        let mut manager =
+            Self { args, stage, watch, last, disks, pressure: None, records, alarm: None, has_warned: false };
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -270,8 +273,10 @@ impl EvictionManager {
     /// is read from files.
     fn take_alarm(&mut self, outcome: Ended<(), AlarmError>, context: &mut Context<EvictionManagerMsg>) {
         if let Err(error) = outcome.into_result() {
-            // The looks go on; the alarm is asked for again when its levels have moved.
-            tracing::warn!(error, "memory is looked at now and then, not when it runs short");
+            // The looks go on; the alarm is asked for again when its levels have moved, which may be at each look.
+            if !std::mem::replace(&mut self.has_warned, true) {
+                tracing::warn!(error, "memory is looked at now and then, not when it runs short");
+            }
             return;
         }
         self.alarm = None;
