@@ -50,6 +50,8 @@ pub enum EvictionManagerMsg {
     Reclaimed(Result<Result<Box<NodeLook>, String>, Panicked>),
     /// From itself: the pods that may be evicted, and what they use.
     Measured(Result<Result<Vec<Candidate>, String>, Panicked>),
+    /// From itself: `PodManager` may have room by now for evictions that it refused.
+    OrderAgain,
     /// From `PodManager`: an evicted pod has ended, and its volumes and cgroup are gone.
     PodOver(PodUid),
     /// From itself: evicted pods should have ended by now.

@@ -4,6 +4,7 @@
 //! begin anew. One thing is under way at a time: a look, a reclaim, a measurement of the candidates, or the wait for the
 //! end of evicted pods. As upstream, one pod goes a round, and the next round waits until that pod is over.
 
+mod orders;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use self::orders::{Order, Orders};
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
@@ -45,6 +47,8 @@ use crate::platform::statistics::{AlarmError, Statistics};
 
 /// How long the end of evicted pods is waited for before the node is looked at again; upstream's.
 const CLEANUP_MAX: Duration = Duration::from_secs(30);
+/// `PodManager` is told again of an eviction after this, when it had no room.
+const ORDER_RETRY: Duration = Duration::from_millis(100);
 /// The runtime is asked again where its file systems are after this.
 const DISKS_PERIOD: Duration = Duration::from_secs(300);
 
@@ -104,6 +108,8 @@ pub struct EvictionManager {
     alarm: Option<(OperationId, Vec<WatchedGroup>)>,
     /// The log says already that the kernel cannot tell.
     has_warned: bool,
+    /// Evictions that `PodManager` had no room for yet.
+    orders: Orders,
 }
 
 impl Actor for EvictionManager {
@@ -117,8 +123,8 @@ impl Actor for EvictionManager {
         }
         let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
         let records = EvictionRecords::default();
-        let mut manager =
-            Self { args, stage, watch, last, disks, pressure: None, records, alarm: None, has_warned: false };
+        let (alarm, has_warned, orders) = (None, false, Orders::default());
+        let mut manager = Self { args, stage, watch, last, disks, pressure: None, records, alarm, has_warned, orders };
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -161,6 +167,7 @@ impl Actor for EvictionManager {
                     }
                 }
             }
+            EvictionManagerMsg::OrderAgain => self.give_orders(context),
             EvictionManagerMsg::PodOver(uid) => {
                 if let Stage::Cleaning(pods, timer) = &mut self.stage
                     && pods.remove(&uid)
@@ -174,6 +181,8 @@ impl Actor for EvictionManager {
             EvictionManagerMsg::CleanupOverdue => {
                 if let Stage::Cleaning(pods, _) = &self.stage {
                     tracing::info!(?pods, "Eviction manager: timed out waiting for pods to be cleaned up");
+                    // Another pod may be the right one by now.
+                    self.orders = Orders::default();
                     self.look(context);
                 }
             }
@@ -240,11 +249,9 @@ impl EvictionManager {
         let mut evicted = BTreeSet::new();
         for (pod, eviction) in over.collect::<Vec<_>>() {
             let cause = EvictionCause::Limit(eviction.message.clone());
-            if let Some(uid) = self.evict(&pod, eviction, context) {
-                self.records.keep(uid.clone(), &pod, cause, uptime);
-                evicted.insert(uid);
-            }
+            evicted.extend(self.evict(pod, eviction, cause));
         }
+        self.give_orders(context);
         match findings.shortage {
             _ if !evicted.is_empty() => self.clean(evicted, context),
             Some(shortage) => self.relieve(shortage, context),
@@ -369,10 +376,10 @@ impl EvictionManager {
             };
             let signal = shortage.threshold.signal.into();
             let eviction = Eviction { grace, message, annotations, is_disruption: true, signal };
-            if let Some(uid) = self.evict(&candidate.pod, eviction, context) {
+            let cause = EvictionCause::pressure(&shortage, &ranked, place);
+            if let Some(uid) = self.evict(Arc::clone(&candidate.pod), eviction, cause) {
                 tracing::info!(%uid, usage, request, "Eviction manager: pod is evicted");
-                let cause = EvictionCause::pressure(&shortage, &ranked, place);
-                self.records.keep(uid.clone(), &candidate.pod, cause, context.clock().uptime());
+                self.give_orders(context);
                 return self.clean([uid].into(), context);
             }
         }
@@ -380,17 +387,30 @@ impl EvictionManager {
         self.wait(PACE_MAX, context);
     }
 
-    /// Has a pod end, unless it is critical; gives its UID.
-    fn evict(&self, pod: &Pod, eviction: Eviction, context: &Context<EvictionManagerMsg>) -> Option<PodUid> {
+    /// Decides that a pod ends, unless it is critical; gives its UID.
+    fn evict(&mut self, pod: Arc<Pod>, eviction: Eviction, cause: EvictionCause) -> Option<PodUid> {
         let uid = PodUid::from(pod.metadata.uid.as_deref()?);
-        if is_critical(pod) {
+        if is_critical(&pod) {
             tracing::error!(%uid, "Eviction manager: cannot evict a critical pod");
             return None;
         }
-        self.args.observer.observe(Observation::PodEvicted { signal: eviction.signal });
-        context
-            .tell(&self.args.pod_manager, PodManagerMsg::Eviction(EvictionMsg::Evict(uid.clone(), Box::new(eviction))));
+        self.orders.add(uid.clone(), Order { pod, eviction, cause });
         Some(uid)
+    }
+
+    /// Tells `PodManager` who ends. What it has no room for it is told again soon: a look would come half a minute later.
+    fn give_orders(&mut self, context: &mut Context<EvictionManagerMsg>) {
+        let (manager, cause) = (&self.args.pod_manager, context.cause());
+        for (uid, order) in self.orders.give(|uid, eviction| {
+            let order = EvictionMsg::Evict(uid.clone(), Box::new(eviction.clone()));
+            manager.tell(cause.clone(), PodManagerMsg::Eviction(order)).is_ok()
+        }) {
+            self.args.observer.observe(Observation::PodEvicted { signal: order.eviction.signal });
+            self.records.keep(uid, &order.pod, order.cause, context.clock().uptime());
+        }
+        if self.orders.wait_for_room() {
+            context.after(ORDER_RETRY, EvictionManagerMsg::OrderAgain);
+        }
     }
 
     fn clean(&mut self, evicted: BTreeSet<PodUid>, context: &mut Context<EvictionManagerMsg>) {
