@@ -38,7 +38,7 @@ use crate::messages::root::RootMsg;
 use crate::platform::cluster::objects::Standalone;
 use crate::platform::cluster::offline_store::{OfflineStore, RememberedObjects};
 use crate::platform::host::node_facts::FixedNodeFacts;
-use crate::platform::observer::Unobserved;
+use crate::platform::observer::{Observation, Observer};
 use crate::sim::node::NODE_NAME;
 use crate::sim::node::cgroups::cgroup_tree;
 
@@ -52,6 +52,17 @@ pub struct Incarnation {
     pub cell: ActorCell,
     /// The process.
     pub life: Arc<Life>,
+}
+
+/// Counts evictions, and nothing else that is told.
+struct EvictionCounter(Arc<Node>);
+
+impl Observer for EvictionCounter {
+    fn observe(&self, what: Observation<'_>) {
+        if let Observation::PodEvicted { signal } = what {
+            trace::lock(&self.0.evicted).push(signal);
+        }
+    }
 }
 
 /// Upstream's defaults, on a node of one.
@@ -160,7 +171,7 @@ impl Incarnation {
             cgroups: outlet.clone(),
             chance: outlet.clone(),
             service_manager: outlet.clone(),
-            observer: Arc::new(Unobserved),
+            observer: Arc::new(EvictionCounter(Arc::clone(node))),
             pods: PodAdapters {
                 files: outlet.clone(),
                 volumes: outlet.clone(),

@@ -73,6 +73,8 @@ pub struct SimContainer {
     pub resources: LinuxContainerResources,
     /// Bytes of memory that it uses.
     pub memory: u64,
+    /// Bytes of it that are swapped out.
+    pub swap: u64,
     /// Wakes whoever waits for its end.
     pub ended: Arc<Notify>,
     /// The runtime lost track of it once.
@@ -266,6 +268,7 @@ impl Containers {
             log_path: format!("{}/{}", home.log_directory, config.log_path),
             resources: config.resources.clone(),
             memory: 1 << 20,
+            swap: 0,
             ended: Arc::default(),
             was_unknown: false,
             created_at: now,

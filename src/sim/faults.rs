@@ -136,6 +136,11 @@ impl Faults {
         }
     }
 
+    /// Whether nothing goes wrong now.
+    pub fn is_quiet(&self) -> bool {
+        lock(&self.active).is_empty()
+    }
+
     /// Whether this kind goes on now.
     pub fn has(&self, fault: Fault) -> bool {
         lock(&self.active).contains(&fault)

@@ -55,6 +55,12 @@ pub const RESIZED: &str = "resized";
 pub const MIRRORS: &str = "mirrors";
 /// Once quiet: the Node is there and ready, and its Lease is renewed.
 pub const NODE_READY: &str = "node-ready";
+/// While the node runs short and a pod may end for that, one is stopped within the bound.
+pub const PRESSURE_RELIEVED: &str = "pressure-relieved";
+/// No critical pod is told as evicted.
+pub const CRITICAL_STAYS: &str = "critical-stays";
+/// A pod is told as evicted only when the node ran short, or when it has a limit of its own.
+pub const EVICTED_FOR_CAUSE: &str = "evicted-for-cause";
 /// Once quiet: the node has as much left as it is to keep, unless none but critical pods run.
 pub const PRESSURE_ENDS: &str = "pressure-ends";
 /// A cluster in which nothing happens is asked next to nothing.
@@ -107,12 +113,21 @@ struct State {
     kept: BTreeMap<PodUid, BTreeSet<String>>,
     /// Pods whose priority is critical.
     critical: BTreeSet<PodUid>,
-    /// When the agent last saw the node run short.
+    /// Pods with limits of their own for what they write.
+    limited: BTreeSet<PodUid>,
+    /// When the node was last seen to run short.
     short: Option<Duration>,
+    /// Since when it does, or since when a pod was last stopped for that.
+    unrelieved: Option<Duration>,
 }
 
 /// A pod that the agent chose while the node ran short may be stopped this much later.
 const EVICTION_LAG: Duration = Duration::from_secs(60);
+
+/// The longest between two looks of an agent that lives.
+const LOOK_MAX: Duration = Duration::from_secs(35);
+/// From one eviction to the next: the wait for the end of a pod, a look, and a reclaim.
+const RELIEF_MAX: Duration = Duration::from_secs(60);
 
 /// See the module.
 pub struct Invariants {
@@ -175,6 +190,9 @@ impl Invariants {
         if pod.is_critical() {
             state.critical.insert(uid.clone());
         }
+        if pod.is_limited() {
+            state.limited.insert(uid.clone());
+        }
         if pod.restart_policy == "Never" && !has_own_policy {
             state.never.insert(uid.clone());
         }
@@ -203,7 +221,7 @@ impl Invariants {
     /// nothing is left that they run beside.
     pub fn kept_stopped(&self, containers: &Containers, container: &SimContainer) {
         if self.may_be_evicted(&container.uid, EVICTION_LAG) {
-            return;
+            return self.relief_held_up();
         }
         let regular = lock(&self.state).kept.get(&container.uid).cloned();
         let Some(regular) = regular else { return };
@@ -216,9 +234,55 @@ impl Invariants {
         }
     }
 
-    /// The agent sees that the node has less left than it is to keep.
+    /// The node has less left than it is to keep, where the agent can see it.
     pub fn seen_short(&self) {
-        lock(&self.state).short = Some(self.time.elapsed());
+        let now = self.time.elapsed();
+        let mut state = lock(&self.state);
+        // Nobody looked meanwhile: there was no agent.
+        if state.short.replace(now).is_some_and(|before| now.saturating_sub(before) > LOOK_MAX) {
+            state.unrelieved = Some(now);
+        }
+    }
+
+    /// The node has as much left as it is to keep.
+    pub fn seen_enough(&self) {
+        lock(&self.state).unrelieved = None;
+    }
+
+    /// A pod is stopped because the node runs short, or nobody can stop one: the time for it begins anew.
+    pub fn relief_held_up(&self) {
+        lock(&self.state).unrelieved = Some(self.time.elapsed());
+    }
+
+    /// The node runs short, and these run that may end for that.
+    pub fn relief_due(&self, spared: &[String]) {
+        let now = self.time.elapsed();
+        let since = *lock(&self.state).unrelieved.get_or_insert(now);
+        let late = now.saturating_sub(since);
+        if late > RELIEF_MAX && !spared.is_empty() {
+            self.relief_held_up();
+            self.broken(PRESSURE_RELIEVED, format!("nothing is evicted for {late:?} although {spared:?} run"));
+        }
+    }
+
+    /// Whether the pod is one that may end when the node runs short.
+    pub fn may_go(&self, uid: &PodUid) -> bool {
+        let state = lock(&self.state);
+        state.api_known.contains(uid) && state.wanted.contains(uid) && !state.critical.contains(uid)
+    }
+
+    /// The API server is told that a pod was evicted.
+    pub fn told_evicted(&self, uid: &PodUid, name: &str) {
+        let (is_critical, has_cause) = {
+            let state = lock(&self.state);
+            (state.critical.contains(uid), state.short.is_some() || state.limited.contains(uid))
+        };
+        if is_critical {
+            self.broken(CRITICAL_STAYS, format!("{name} is told as evicted"));
+        }
+        if !has_cause {
+            self.broken(EVICTED_FOR_CAUSE, format!("{name} is told as evicted although there was enough"));
+        }
     }
 
     /// Whether the pod is one that may end because the node ran short at most `ago` before now.

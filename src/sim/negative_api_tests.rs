@@ -94,17 +94,44 @@ fn a_stop_of_a_container_that_is_wanted_is_seen() {
     }
 }
 
+#[test]
+fn a_pod_that_is_spared_when_all_is_quiet_is_seen() {
+    shows(PRESSURE_ENDS, in_cluster(), &[SimPod::of("greedy", "run")], |world| world.node().invariants.seen_short());
+}
+
 /// An agent that looks at the node's memory and has no threshold for it lets the node run short.
 #[test]
 fn a_pod_that_is_spared_while_the_node_runs_short_is_seen() {
     let blind = Options { settings: |settings| settings.resources.eviction.local_storage = true, ..in_cluster() };
-    trips(PRESSURE_ENDS, blind, |world| async move {
+    trips(PRESSURE_RELIEVED, blind, |world| async move {
         world.create(&SimPod::of("greedy", "run")).expect("made");
         world.start_agent();
         world.settle().await;
         world.use_memory("greedy", 15 << 29);
-        world.sleep(Duration::from_secs(30)).await;
-        world.settle().await;
+        world.sleep(Duration::from_secs(100)).await;
+    });
+}
+
+#[test]
+fn an_eviction_of_a_critical_pod_is_seen() {
+    trips(CRITICAL_STAYS, in_cluster(), |world| async move {
+        world.create(&SimPod::of("web", "run").own_field("priority", json!(2_000_000_000))).expect("made");
+        world.node().invariants.seen_short();
+        let evicted = json!({ "status": { "phase": "Failed", "reason": "Evicted" } });
+        ask(&world, "PATCH", &format!("{}/status", place("web")), evicted);
+    });
+}
+
+#[test]
+fn an_eviction_without_a_cause_is_seen() {
+    trips(EVICTED_FOR_CAUSE, in_cluster(), |world| async move {
+        let limits = json!({ "limits": { "ephemeral-storage": "1Mi" } });
+        world.create(&SimPod::of("limited", "run").field("resources", limits)).expect("made");
+        world.create(&SimPod::of("web", "run")).expect("made");
+        let evicted = json!({ "status": { "phase": "Failed", "reason": "Evicted" } });
+        ask(&world, "PATCH", &format!("{}/status", place("limited")), evicted.clone());
+        assert_eq!(world.violations(), [], "it has a limit of its own");
+        ask(&world, "PATCH", &format!("{}/status", place("web")), evicted);
     });
 }
 

@@ -1,5 +1,6 @@
 //! The simulated node: all that stays when the agent goes. Runtime, images, disk, cgroups, manifests, time, story.
 
+pub mod appetites;
 pub(super) mod busy;
 pub mod cgroups;
 pub mod disk;
@@ -21,6 +22,7 @@ use super::clock::VirtualTime;
 use super::containers::{Containers, SimContainer};
 use super::faults::Faults;
 use super::invariants::Invariants;
+use super::node::appetites::Beside;
 use super::node::cgroups::Cgroups;
 use super::node::disk::Disk;
 use super::node::manifests::Manifests;
@@ -55,6 +57,10 @@ pub struct Node {
     pub events: Events,
     /// Wakes whoever watches the memory that containers use.
     pub memory_changed: tokio::sync::Notify,
+    /// What is there beside pods.
+    pub beside: Mutex<Beside>,
+    /// The signals of evictions that agents counted.
+    pub evicted: Mutex<Vec<&'static str>>,
     /// Images.
     pub images: Mutex<Images>,
     /// Pods' files.
@@ -103,6 +109,8 @@ impl Node {
             containers: Mutex::default(),
             past: Mutex::default(),
             events: Events::default(),
+            beside: Mutex::default(),
+            evicted: Mutex::default(),
             images: Mutex::default(),
             disk: Mutex::default(),
             cgroups: Mutex::default(),

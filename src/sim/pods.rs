@@ -204,11 +204,12 @@ impl SimPod {
         self
     }
 
-    /// Whether a probe, hook, resize, rule or deadline of its own may have a container stopped.
+    /// Whether a probe, hook, resize, rule, deadline or limit of its own may have a container stopped.
     pub fn may_be_stopped(&self) -> bool {
         let mut specs = self.init.iter().chain(&self.containers);
         let fields = specs.clone().flat_map(|spec| &spec.fields);
         self.deadline.is_some()
+            || self.is_limited()
             || specs.any(SimSpec::is_ruled)
             || fields.into_iter().any(|(field, _)| !matches!(*field, "readinessProbe" | "resources"))
     }
@@ -217,6 +218,14 @@ impl SimPod {
     pub fn is_critical(&self) -> bool {
         let priority = self.fields.iter().find(|(field, _)| *field == "priority").and_then(|(_, value)| value.as_i64());
         priority.is_some_and(|priority| priority >= i64::from(SYSTEM_CRITICAL_PRIORITY))
+    }
+
+    /// Whether it has a limit of its own for what it writes to the node's disk.
+    pub fn is_limited(&self) -> bool {
+        let fields = self.containers.iter().flat_map(|spec| &spec.fields);
+        let limits = |value: &Value| value["limits"]["ephemeral-storage"].is_string();
+        fields.into_iter().any(|(field, value)| *field == "resources" && limits(value))
+            || self.volumes.iter().any(|(_, source)| source["emptyDir"]["sizeLimit"].is_string())
     }
 
     /// The manifest's text.

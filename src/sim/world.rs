@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod cluster_truth;
+pub mod pressure;
 pub mod resizes;
 pub mod truth;
 
@@ -360,6 +361,9 @@ impl World {
         self.hang(None);
         self.stick(None);
         self.fill_images(false);
+        if lock(&self.node().beside).refuses_writes {
+            self.refuse_writes(false);
+        }
         self.shared.link.iter().for_each(|link| link.recover());
     }
 
@@ -404,14 +408,6 @@ impl World {
             self.node().story.tell("fault", format!("the runtime loses track of {id}"));
             lock(&self.node().containers).lose_track(&id);
             self.node().changed();
-        }
-    }
-
-    /// The disk of the images is full, or has room again.
-    pub fn fill_images(&self, full: bool) {
-        let was = std::mem::replace(&mut lock(&self.node().images).disk_is_full, full);
-        if was != full {
-            self.node().story.tell("fault", format!("the images' disk is {}", if full { "full" } else { "not full" }));
         }
     }
 

@@ -134,7 +134,8 @@ impl Outlet {
         work: impl FnOnce(&mut Disk) -> T + Send,
     ) -> Result<T, FileError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
-        if node.faults.strikes(Fault::Disk, 0.1) {
+        let writes = !matches!(attempt.split(' ').next(), Some("read" | "open" | "look" | "list" | "remove"));
+        if node.faults.strikes(Fault::Disk, 0.1) || (writes && lock(&node.beside).refuses_writes) {
             node.story.tell("fault", format!("cannot {attempt} {path}"));
             let problem = "No space left on device (os error 28)".to_owned();
             return Err(FileError { attempt, path: path.to_owned(), problem });

@@ -1,30 +1,34 @@
 //! Statistics of the simulated node: figures that always are the same, at the simulated time. A look can be where the
 //! agent is killed, and takes a little time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Node;
 use super::outlet::Outlet;
+use super::{Node, appetites};
 use crate::actors::kit::trace::lock;
-use crate::cri::ContainerState;
 use crate::logic::eviction::alarm::WatchedGroup;
-use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::{Moment, Stamp};
+use crate::logic::statistics::figures::FileSystem;
 use crate::logic::statistics::sample::{Depth, Group, RawSample, Wanted};
 use crate::logic::statistics::walks::WalkKey;
 use crate::platform::host::clock::Clock;
-use crate::platform::statistics::{AlarmError, FixedStatistics, LookOrder, SampleError, Statistics, WalkPlace, Walked};
+use crate::platform::statistics::{
+    AlarmError, FixedStatistics, LookOrder, SampleError, Statistics, WalkOutcome, WalkPlace, Walked,
+};
 
-/// A container's memory unless a scenario says otherwise; the fixed figures hold it already.
-const ORDINARY_BYTES: u64 = 1 << 20;
-/// The rest of a full disk.
-const FULL_DISK_BYTES: u64 = 1 << 30;
 /// Memory that the node is to keep, in scenarios of eviction.
 pub const MEMORY_LEFT_MIN: u64 = 1 << 30;
+/// Bytes that each of its disks is to keep in such scenarios: a tenth of it.
+pub const DISK_LEFT_MIN: u64 = 10 << 30;
+/// Files that each of its disks is to keep: a twentieth of it.
+pub const FILES_LEFT_MIN: u64 = 50;
+/// Processes that the node is to keep: a tenth of all there can be.
+pub const PROCESSES_LEFT_MIN: u64 = 3276;
+/// How often memory that grows by itself is compared with the levels that are watched.
+const GROWTH_STEP: Duration = Duration::from_millis(50);
 /// How long a look takes.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -48,22 +52,19 @@ impl Clock for NodeClock {
     }
 }
 
-/// Bytes of memory that each pod uses beyond the ordinary.
-fn beyond_ordinary(node: &Node) -> BTreeMap<PodUid, u64> {
-    let mut beyond: BTreeMap<PodUid, u64> = BTreeMap::new();
-    for container in lock(&node.containers).containers.values() {
-        let bytes = container.memory.saturating_sub(ORDINARY_BYTES);
-        if container.state == ContainerState::Running && bytes > 0 {
-            *beyond.entry(container.uid.clone()).or_default() += bytes;
-        }
-    }
-    beyond
-}
-
-/// Whether less memory or disk is left than scenarios of eviction keep.
-fn is_short(node: &Node, sample: &RawSample) -> bool {
+/// Whether less is left of anything than scenarios of eviction keep.
+pub(super) fn is_short(node: &Node, sample: &RawSample) -> bool {
     let memory = sample.node.group.figures.memory.as_ref().map_or(0, |memory| memory.working_set());
-    lock(&node.images).disk_is_full || sample.node.machine.memory.saturating_sub(memory) < MEMORY_LEFT_MIN
+    let disk_is_short = |disk: &FileSystem| disk.available < DISK_LEFT_MIN || disk.inodes_free < FILES_LEFT_MIN;
+    let disks = sample.disks.iter().flat_map(|disks| {
+        let of_runtime = [&disks.images, &disks.containers].into_iter().flatten();
+        of_runtime.filter_map(|disk| disk.file_system).chain([disks.node])
+    });
+    let processes = sample.node.pids_max.zip(sample.node.threads).map(|(most, now)| most.saturating_sub(now));
+    lock(&node.images).disk_is_full
+        || sample.node.machine.memory.saturating_sub(memory) < MEMORY_LEFT_MIN
+        || disks.into_iter().any(|disk| disk_is_short(&disk))
+        || processes.is_some_and(|left| left < PROCESSES_LEFT_MIN)
 }
 
 impl Outlet {
@@ -72,30 +73,11 @@ impl Outlet {
         FixedStatistics::new(Arc::new(NodeClock { now: time.now(), uptime: time.elapsed() }))
     }
 
-    /// Adds what containers use beyond the ordinary, and a full disk.
-    fn with_appetites(&self, mut sample: RawSample) -> RawSample {
-        let beyond = beyond_ordinary(self.node());
-        let all = beyond.values().sum();
-        let add = |group: &mut Group, bytes: u64| {
-            if let Some(memory) = &mut group.figures.memory {
-                memory.usage += bytes;
-            }
-        };
-        add(&mut sample.node.group, all);
-        sample.systems.iter_mut().for_each(|(_, group)| add(group, all));
-        for pod in &mut sample.pods {
-            if let (Some(group), Some(bytes)) = (&mut pod.group, beyond.get(&pod.uid)) {
-                add(group, *bytes);
-            }
-        }
-        if lock(&self.node().images).disk_is_full
-            && let Some(disks) = &mut sample.disks
-        {
-            let of_runtime = [&mut disks.images, &mut disks.containers].into_iter().flatten();
-            let systems = of_runtime.filter_map(|disk| disk.file_system.as_mut());
-            systems.chain([&mut disks.node]).for_each(|system| system.available = FULL_DISK_BYTES);
-        }
-        sample
+    /// The fixed figures, with what pods take.
+    async fn sampled(&self, order: LookOrder) -> Result<RawSample, SampleError> {
+        let mut sample = self.figures().look(order).await?;
+        appetites::charge(self.node(), &mut sample);
+        Ok(sample)
     }
 }
 
@@ -104,10 +86,7 @@ impl Statistics for Outlet {
     async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
         let number = self.begin_call().await;
         self.pass(LOOK).await;
-        let sample = self.figures().look(order).await.map(|sample| self.with_appetites(sample));
-        if sample.as_ref().is_ok_and(|sample| is_short(self.node(), sample)) {
-            self.node().invariants.seen_short();
-        }
+        let sample = self.sampled(order).await;
         self.end_call(number).await;
         sample
     }
@@ -123,7 +102,7 @@ impl Statistics for Outlet {
                 images: None,
                 containers: None,
             };
-            if let Ok(sample) = self.figures().look(order).await.map(|sample| self.with_appetites(sample)) {
+            if let Ok(sample) = self.sampled(order).await {
                 let all = std::iter::once(&sample.node.group).chain(sample.systems.iter().map(|(_, group)| group));
                 let usage = |group: &Group| group.figures.memory.as_ref().map_or(0, |memory| memory.usage);
                 let reached =
@@ -132,14 +111,26 @@ impl Statistics for Outlet {
                     return Ok(());
                 }
             }
-            changed.await;
+            if appetites::something_grows(self.node()) {
+                // Whether this or the change comes first makes no difference: the next look shows both.
+                let _ = tokio::time::timeout(GROWTH_STEP, changed).await;
+            } else {
+                changed.await;
+            }
         }
     }
 
     async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked> {
         let number = self.begin_call().await;
         self.pass(LOOK).await;
-        let walked = self.figures().walk(places, limit).await;
+        let mut walked = self.figures().walk(places, limit).await;
+        for one in &mut walked {
+            if let (WalkKey::Layer(id), WalkOutcome::Layer(usage)) = (&one.key, &mut one.outcome) {
+                let taken = appetites::layer(self.node(), id);
+                usage.bytes += taken.bytes;
+                usage.inodes += taken.inodes;
+            }
+        }
         self.end_call(number).await;
         walked
     }

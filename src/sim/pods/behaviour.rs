@@ -2,7 +2,8 @@
 //!
 //! `run`; `exit 1 after 2500ms`; `exit 1 after 2s below 3` (from attempt 3 on it runs); `cannot start`. Any may be
 //! followed by `stops in 5s` (after the stop signal; default 50 ms) or `ignores stop`, by `with 0` (its exit code then;
-//! default 143), and by `writes 1000` (bytes a second to its log).
+//! default 143), and by what it takes each second: `writes 1000` (bytes to its log), `leaks 1000` (bytes of memory),
+//! `fills 1000` (bytes of its writable layer), `litters 10` (files there), `forks 10` (processes).
 
 use std::time::Duration;
 
@@ -20,6 +21,14 @@ pub struct Behaviour {
     pub stop_code: i32,
     /// The bytes a second that it writes to its log.
     pub writes: u64,
+    /// What memory it takes and never gives back, in bytes a second.
+    pub leaks: u64,
+    /// What it writes to its writable layer, in bytes a second.
+    pub fills: u64,
+    /// Files that it makes there a second.
+    pub litters: u64,
+    /// Processes that it starts a second and that never end.
+    pub forks: u64,
 }
 
 /// The life of a container by itself.
@@ -62,11 +71,18 @@ impl Behaviour {
             Some(place) => Some(words.get(place + 2).map_or(STOP_DEFAULT, |word| duration(word))),
             None => Some(STOP_DEFAULT),
         };
-        let stop_code =
-            words.iter().position(|word| *word == "with").and_then(|place| words.get(place + 1)?.parse().ok());
-        let writes =
-            words.iter().position(|word| *word == "writes").and_then(|place| words.get(place + 1)?.parse().ok());
-        Self { life, stops_in, stop_code: stop_code.unwrap_or(143), writes: writes.unwrap_or(0) }
+        let after = |name: &str| words.iter().position(|word| *word == name).and_then(|place| words.get(place + 1));
+        let rate = |name: &str| after(name).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Self {
+            life,
+            stops_in,
+            stop_code: after("with").and_then(|word| word.parse().ok()).unwrap_or(143),
+            writes: rate("writes"),
+            leaks: rate("leaks"),
+            fills: rate("fills"),
+            litters: rate("litters"),
+            forks: rate("forks"),
+        }
     }
 
     /// When it ends by itself in this attempt, and with which code.
@@ -107,10 +123,14 @@ mod tests {
             ("cannot start", Life::CannotStart, Some(STOP_DEFAULT)),
         ];
         for (text, life, stops_in) in cases {
-            assert_eq!(parse(text), Behaviour { life, stops_in, stop_code: 143, writes: 0 }, "{text}");
+            assert_eq!(parse(text), Behaviour { life, stops_in, ..parse("run") }, "{text}");
         }
-        let expected = Behaviour { life: Life::Run, stops_in: None, stop_code: 0, writes: 70 };
+        let plain = parse("run");
+        assert_eq!((plain.stop_code, plain.writes, plain.leaks, plain.forks), (143, 0, 0, 0));
+        let expected = Behaviour { stops_in: None, stop_code: 0, writes: 70, ..plain };
         assert_eq!(parse("run ignores stop with 0 writes 70"), expected);
+        let hungry = Behaviour { leaks: 1, fills: 2, litters: 3, forks: 4, ..plain };
+        assert_eq!(parse("run leaks 1 fills 2 litters 3 forks 4"), hungry);
         assert_eq!(parse("exit 1 after 2s below 3").end(2), Some((Duration::from_secs(2), 1)));
         assert_eq!(parse("exit 1 after 2s below 3").end(3), None);
     }

@@ -96,8 +96,8 @@ fn problems_of(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) 
     };
     let node = world.node();
     let containers = lock(&node.containers);
-    let was_evicted =
-        object["status"]["reason"] == EVICTED && node.invariants.may_be_evicted(&wanted.uid, Duration::MAX);
+    let may_be_evicted = wanted.pod.is_limited() || node.invariants.may_be_evicted(&wanted.uid, Duration::MAX);
+    let was_evicted = object["status"]["reason"] == EVICTED && may_be_evicted;
     if !was_evicted && let Err(how) = as_wanted(node, &containers, wanted, Some(&view)) {
         problems.push((WANTED_RUNS, format!("{}: {how}; the agent says {says:?}", wanted.pod.name)));
     }

@@ -70,14 +70,6 @@ impl World {
         Some((has.cpu_shares, has.cpu_quota, has.memory_limit_in_bytes))
     }
 
-    /// The container uses so many bytes of memory from now on.
-    pub fn use_memory(&self, pod: &str, bytes: u64) {
-        for container in lock(&self.node().containers).containers.values_mut().filter(|one| one.pod == pod) {
-            container.memory = bytes;
-        }
-        self.node().memory_changed.notify_waiters();
-    }
-
     /// Reasons of the Events about a pod, as the API server has them, the oldest first.
     pub fn event_reasons(&self, pod: &str) -> Vec<String> {
         let of_pod = |event: &Arc<Value>| event["involvedObject"]["name"] == pod;

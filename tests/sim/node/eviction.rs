@@ -3,40 +3,12 @@
 use std::time::Duration;
 
 use podwright::actors::settings::Settings;
-use podwright::logic::eviction::EvictionSettings;
-use podwright::logic::eviction::signal::Signal;
-use podwright::logic::eviction::threshold::Threshold;
-use podwright::logic::resources::portion::Portion;
 use podwright::sim::node::NODE_NAME;
-use podwright::sim::{Options, SimPod, World, simulate_with};
-use serde_json::{Value, json};
+use podwright::sim::{SimPod, simulate_with};
+use serde_json::json;
 
+use super::short::{A_ROUND, GIB, condition, evictions, in_a_cluster, is_evicted, seconds, status, watched};
 use crate::common::started;
-
-const GIB: u64 = 1 << 30;
-/// More than the longest wait between two looks, and the end of a pod.
-const A_ROUND: Duration = Duration::from_secs(20);
-
-const fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-/// The node has 8 GiB of memory, and evicts when less than 1 GiB of it, or a tenth of its disk, is left.
-fn watched(settings: &mut Settings) {
-    let hard = |signal, value: &str| Threshold {
-        signal,
-        value: Portion::parse(value).expect("a value"),
-        grace: Duration::ZERO,
-        reclaim_min: None,
-    };
-    settings.resources.eviction = EvictionSettings {
-        node_name: NODE_NAME.to_owned(),
-        thresholds: vec![hard(Signal::MemoryAvailable, "1Gi"), hard(Signal::NodeFsAvailable, "10%")],
-        transition: seconds(30),
-        local_storage: true,
-        ..EvictionSettings::default()
-    };
-}
 
 /// Memory may run short for ten seconds, with four seconds for the pod's end.
 fn patient(settings: &mut Settings) {
@@ -45,31 +17,6 @@ fn patient(settings: &mut Settings) {
         threshold.grace = seconds(10);
     }
     settings.resources.eviction.soft_grace_max = seconds(4);
-}
-
-fn in_a_cluster(settings: fn(&mut Settings)) -> Options {
-    Options { cluster: true, settings, ..Options::default() }
-}
-
-fn status(world: &World, pod: &str) -> Value {
-    world.api_pod(pod).map_or(Value::Null, |pod| pod["status"].clone())
-}
-
-fn is_evicted(world: &World, pod: &str) -> bool {
-    let status = status(world, pod);
-    status["phase"] == "Failed" && status["reason"] == "Evicted"
-}
-
-/// The condition of the Node.
-fn condition(world: &World, kind: &str) -> String {
-    let nodes = world.api().all("nodes");
-    let conditions = nodes.iter().flat_map(|node| node["status"]["conditions"].as_array().into_iter().flatten());
-    let found = conditions.into_iter().find(|condition| condition["type"] == kind);
-    found.map_or_else(String::new, |condition| condition["status"].as_str().unwrap_or_default().to_owned())
-}
-
-fn evictions(world: &World, pod: &str) -> usize {
-    world.event_reasons(pod).iter().filter(|reason| *reason == "Evicted").count()
 }
 
 /// EVI-11, EVI-12, EVI-13, EVI-15, EVI-17, EVI-22, EVI-23, EVI-24, EVI-25, EVI-50.

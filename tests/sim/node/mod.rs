@@ -4,5 +4,8 @@ pub(super) mod clock;
 pub(super) mod eviction;
 pub(super) mod logs;
 pub(super) mod network_rules;
+pub(super) mod pressure;
 pub(super) mod process_placement;
+mod short;
 pub(super) mod statistics;
+pub(super) mod storage;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Disk, log_place};
+use super::{Disk, POD_LOGS, log_place};
 use crate::actors::kit::trace::lock;
 use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
 use crate::logic::model::time::Moment;
@@ -125,6 +125,21 @@ impl Disk {
         self.write_log(path);
         self.writing.reopen(path, now);
         self.writing.watch_changed.notify_one();
+    }
+
+    /// What is in the logs of a container, rotated ones too, by the path of its newest one.
+    pub fn bytes_of_logs(&self, path: &str, now: Moment) -> u64 {
+        let Some((directory, file)) = log_place(path) else { return 0 };
+        let folder = file.split('/').next().unwrap_or(file);
+        let files = self.logs.get(directory).into_iter().flatten();
+        let own = files.filter(|name| name.split('/').next() == Some(folder));
+        own.map(|name| self.writing.bytes(&format!("{POD_LOGS}/{directory}/{name}"), now)).sum()
+    }
+
+    /// What is in all logs.
+    pub fn bytes_of_all_logs(&self, now: Moment) -> u64 {
+        let files = self.logs.iter().flat_map(|(directory, files)| files.iter().map(move |name| (directory, name)));
+        files.map(|(directory, name)| self.writing.bytes(&format!("{POD_LOGS}/{directory}/{name}"), now)).sum()
     }
 
     fn there(&self, path: &str) -> bool {

@@ -9,6 +9,7 @@ use crate::actors::kit::trace::lock;
 use crate::cri::{
     AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig,
 };
+use crate::logic::eviction::layout::DiskLayout;
 use crate::logic::images::credential_plugins::Provider;
 use crate::logic::images::credential_tokens::AccountToken;
 use crate::logic::images::image_credentials::Keyring;
@@ -111,8 +112,15 @@ impl ImageService for Outlet {
     }
 
     async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
-        let info = ImageFsInfo { image_filesystems: vec![FilesystemUsage::default()], ..ImageFsInfo::default() };
-        self.ask("ImageFsInfo", move |_| Ok(info.clone())).await
+        self.ask("ImageFsInfo", move |node| {
+            let layout = lock(&node.beside).layout;
+            let at = |mountpoint: &str| FilesystemUsage { mountpoint: mountpoint.to_owned(), ..Default::default() };
+            Ok(ImageFsInfo {
+                image_filesystems: vec![at("/images")],
+                container_filesystems: if layout == DiskLayout::Split { vec![at("/layers")] } else { vec![] },
+            })
+        })
+        .await
     }
 }
 
