@@ -39,7 +39,7 @@ impl CpuPolicy {
         }
     }
 
-    fn gates(&self) -> PodLevelGates {
+    pub(in crate::logic::resources) fn gates(&self) -> PodLevelGates {
         match self {
             Self::None { gates } => *gates,
             Self::Static(policy) => policy.gates(),
@@ -107,6 +107,10 @@ pub struct CpuManager {
     state: CpuState,
     reusable: Reusable,
     counts: CpuCounts,
+    /// The state before the admission that is under way.
+    marked: Option<(CpuState, Reusable)>,
+    /// Allocations of that admission, by container; the empty name is the pod as a whole.
+    given: Vec<(String, Given)>,
 }
 
 impl CpuManager {
@@ -119,7 +123,8 @@ impl CpuManager {
             CpuPolicy::None { .. } => state,
             CpuPolicy::Static(policy) => policy.start(state)?,
         };
-        Ok(Self { policy, state, reusable: Reusable::default(), counts: CpuCounts::default() })
+        let (reusable, counts) = (Reusable::default(), CpuCounts::default());
+        Ok(Self { policy, state, reusable, counts, marked: None, given: vec![] })
     }
 
     /// The policy.
@@ -325,6 +330,31 @@ impl CpuManager {
             true => containers.all(|container| self.has_exclusive_cpus(pod, container)),
             false => containers.any(|container| self.has_exclusive_cpus(pod, container)),
         }
+    }
+
+    /// Remembers what everybody holds, for an admission that begins.
+    pub(super) fn set_mark(&mut self) {
+        self.given.clear();
+        self.marked = Some((self.state.clone(), self.reusable.clone()));
+    }
+
+    /// Returns to what everybody held when the admission began.
+    pub(super) fn return_to_mark(&mut self) {
+        self.given.clear();
+        if let Some((state, reusable)) = self.marked.take() {
+            (self.state, self.reusable) = (state, reusable);
+        }
+    }
+
+    /// Keeps what the admission gave, for people who ask why.
+    pub(super) fn note_given(&mut self, container: String, given: Option<Given>) {
+        self.given.extend(given.map(|given| (container, given)));
+    }
+
+    /// What the last admission gave, by container; the empty name is the pod as a whole.
+    pub fn take_given(&mut self) -> Vec<(String, Given)> {
+        self.marked = None;
+        std::mem::take(&mut self.given)
     }
 
     /// The figures for metrics.

@@ -13,6 +13,7 @@ mod demand;
 mod manager;
 pub mod options;
 mod policy;
+mod provider;
 pub mod reconcile;
 mod refusal;
 mod state;

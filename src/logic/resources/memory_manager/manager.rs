@@ -113,6 +113,24 @@ pub struct MemoryFigures {
     pub pod_shared: u64,
 }
 
+impl MemoryFigures {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            pinning_requests: self.pinning_requests + more.pinning_requests,
+            pinning_errors: self.pinning_errors + more.pinning_errors,
+            allocations_of_node: self.allocations_of_node + more.allocations_of_node,
+            allocations_of_pod: self.allocations_of_pod + more.allocations_of_pod,
+            errors_of_node: self.errors_of_node + more.errors_of_node,
+            errors_of_pod: self.errors_of_pod + more.errors_of_pod,
+            node_exclusive: self.node_exclusive + more.node_exclusive,
+            pod_exclusive: self.pod_exclusive + more.pod_exclusive,
+            pod_shared: self.pod_shared + more.pod_shared,
+        }
+    }
+}
+
 /// Memory of init containers, of the pod that was served last, which later containers may take over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reusable {
@@ -146,6 +164,11 @@ impl MemoryManager {
         };
         let (figures, reusable) = (MemoryFigures::default(), Reusable::default());
         Self { policy, gates, unused, state, figures, reusable, marked: None }
+    }
+
+    /// Whether the policy is `None`.
+    pub fn gives_nothing(&self) -> bool {
+        self.policy == MemoryPolicy::None
     }
 
     /// All allocations, for the state file and for PodResources.

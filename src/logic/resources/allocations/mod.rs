@@ -1,0 +1,16 @@
+//! Hardware that containers own: given when their pod is admitted, kept on the disk, taken back when the pod is over.
+//!
+//! Pure. `AllocationManager` owns the [`ResourceManagers`]: the managers of CPUs and memory, and the topology manager that
+//! aligns what they give. The rest of the folder is what others see of them: the PodResources API, the runtime, people.
+
+mod held;
+mod managers;
+mod pinning;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use held::{Allocation, Allocations, DeviceGroup, MemoryBlock};
+pub use managers::{ManagerFigures, ResourceManagers, RestoreError, StateFiles, TopologyCounts};
+pub use pinning::{ContainerPinning, PodPinning};
+pub use record::PlacementRecord;
