@@ -1,5 +1,6 @@
 //! The configuration in the words of decisions, a part for each domain.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::logic::eviction::EvictionSettings;
@@ -15,6 +16,7 @@ use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::pods::container_garbage::GarbagePolicy;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
+use crate::logic::resources::allocations::ResourceManagers;
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
@@ -160,6 +162,10 @@ pub struct ResourceSettings {
     pub placement: PlacementSettings,
     /// Thresholds of eviction, and its periods.
     pub eviction: EvictionSettings,
+    /// The managers of CPUs and memory, as they are before any pod.
+    pub managers: Arc<ResourceManagers>,
+    /// `cpuManagerReconcilePeriod`.
+    pub cpu_reconcile_period: Duration,
 }
 
 /// The configuration of names and the packet filter.

@@ -9,22 +9,14 @@ use super::types::Config;
 /// Fields that are read, checked and shown, but change nothing yet.
 pub const NOT_YET_ACTED_ON: &[&str] = &[
     "contentType",
-    "cpuManagerPolicy",
-    "cpuManagerPolicyOptions",
-    "cpuManagerReconcilePeriod",
     "enableContentionProfiling",
     "kubeReservedCgroup",
-    "memoryManagerPolicy",
     "qosReserved",
-    "reservedMemory",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriodCriticalPods",
     "systemReservedCgroup",
-    "topologyManagerPolicy",
-    "topologyManagerPolicyOptions",
-    "topologyManagerScope",
     "userNamespaces",
     "volumePluginDir",
 ];

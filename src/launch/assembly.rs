@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::adapters::{self, Means};
+use super::resource_managers::{check_state, resource_managers};
 use super::settings::HostFacts;
 use super::threads::Elsewhere;
 use super::{api, serving, settings};
@@ -49,7 +50,10 @@ pub(super) async fn assemble(
     let clock = Arc::new(SystemClock::start());
     let cgroups = Arc::new(ObservedCgroups::new(cgroups, metrics.clone(), clock.clone()));
     let watched = watchdog.map(|one| one.interval);
-    let settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched)?;
+    let managers = resource_managers(invocation, facts.memory_bytes, &super::host::topology())?;
+    check_state(&managers, Path::new(&invocation.flags.root_dir))?;
+    let managers = Arc::new(managers);
+    let settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched, managers)?;
     let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
     let mut certificates = serving::certificates(invocation, &facts.node_name, client, clock.clone())?;

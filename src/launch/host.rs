@@ -8,6 +8,7 @@ use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::network::node_addresses::parse_node_ips;
 use crate::logic::node::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
 use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cpu_manager::MachineTopology;
 use crate::platform::cgroup;
 use crate::platform::files::directories;
 use crate::platform::host::kernel_tunables::{KernelTunables, TunableError};
@@ -40,6 +41,14 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         // As libselinux finds it: its file system is there only when it is on.
         selinux: Path::new("/sys/fs/selinux/enforce").exists(),
         hugepages: host.hugepages().map_err(told)?,
+    })
+}
+
+/// The CPUs and NUMA nodes; none where they cannot be read, which the policies `none` do not need.
+pub(super) fn topology() -> MachineTopology {
+    Host::at(PathBuf::from("/")).topology().unwrap_or_else(|error| {
+        tracing::warn!(%error, "CPUs and NUMA nodes cannot be read");
+        MachineTopology::default()
     })
 }
 

@@ -9,6 +9,7 @@ mod assembly;
 mod credential_providers;
 mod host;
 mod node;
+mod resource_managers;
 mod serving;
 mod settings;
 mod threads;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::settings::{
@@ -28,6 +29,7 @@ use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::pods::container_garbage::GarbagePolicy;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
+use crate::logic::resources::allocations::ResourceManagers;
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{
@@ -83,6 +85,7 @@ pub fn settings(
     runtime_name: String,
     now: Moment,
     watchdog_period: Option<Duration>,
+    managers: Arc<ResourceManagers>,
 ) -> Result<Settings, String> {
     let config = &invocation.config;
     let node = super::node::settings(invocation, host, &host.node_name, &runtime_name)?;
@@ -96,7 +99,7 @@ pub fn settings(
         change_detection: ChangeDetection::from_config(&config.config_map_and_secret_change_detection_strategy),
         runtime: runtime(invocation, runtime_name),
         images: images(invocation)?,
-        resources: resources(invocation, host, &node.status.capacity)?,
+        resources: resources(invocation, host, &node.status.capacity, managers)?,
         network: NetworkSettings { dns: dns(config, host), rules: config.make_iptables_util_chains },
         logs: LogSettings { folder: config.pod_logs_dir.clone(), rotation: log_rotation(config)? },
         statistics: StatisticsSettings {
@@ -201,6 +204,7 @@ fn resources(
     invocation: &Invocation,
     host: &HostFacts,
     capacity: &CapacitySettings,
+    managers: Arc<ResourceManagers>,
 ) -> Result<ResourceSettings, String> {
     let (config, root_dir) = (&invocation.config, Path::new(&invocation.flags.root_dir));
     let placement =
@@ -216,6 +220,8 @@ fn resources(
         hugepage_sizes: host.hugepages.keys().copied().collect(),
         placement: placement.map_err(|error| error.to_string())?,
         eviction: eviction(invocation, &host.node_name)?,
+        managers,
+        cpu_reconcile_period: config.cpu_manager_reconcile_period.to_std(),
     })
 }
 

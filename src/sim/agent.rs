@@ -41,6 +41,7 @@ use crate::platform::host::node_facts::FixedNodeFacts;
 use crate::platform::observer::{Observation, Observer};
 use crate::sim::node::NODE_NAME;
 use crate::sim::node::cgroups::cgroup_tree;
+use crate::sim::node::machines::Machine;
 
 /// See the module.
 pub struct Incarnation {
@@ -123,7 +124,17 @@ fn resource_settings() -> ResourceSettings {
         hugepage_sizes: vec![],
         placement: PlacementSettings { oom_score_adj: -999, ..PlacementSettings::default() },
         eviction: EvictionSettings::default(),
+        managers: Arc::default(),
+        cpu_reconcile_period: Duration::from_secs(10),
     }
+}
+
+/// The host that the agent finds. A machine that is named gives hardware away.
+fn facts(machine: Option<Machine>, settings: &mut Settings) -> FixedNodeFacts {
+    let facts = FixedNodeFacts::of_a_small_node();
+    let Some(machine) = machine else { return facts };
+    settings.resources.managers = Arc::new(machine.managers());
+    facts.with_topology(machine.topology())
 }
 
 fn node_settings(address: std::net::IpAddr) -> NodeSettings {
@@ -150,6 +161,7 @@ impl Incarnation {
         crashes: &Arc<Crashes>,
         seed: u64,
         adjust: &dyn Fn(&mut Settings),
+        machine: Option<Machine>,
         link: Option<&Arc<Link>>,
         offline: bool,
     ) -> Self {
@@ -159,6 +171,7 @@ impl Incarnation {
         let faults: Arc<dyn trace::Faults> = Arc::<Crashes>::clone(crashes);
         let trace = Trace::with_faults(clock, Some(faults));
         let mut settings = settings(node.time.now());
+        let facts = facts(machine, &mut settings);
         adjust(&mut settings);
         let directory = Directory::new(&trace);
         let api = link.map(|link| link.client(&outlet));
@@ -199,7 +212,7 @@ impl Incarnation {
                 statistics: outlet.clone(),
                 network_rules: outlet.clone(),
                 placement: outlet.clone(),
-                facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+                facts: Arc::new(facts),
             },
         };
         let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });

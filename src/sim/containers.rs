@@ -325,6 +325,11 @@ impl Containers {
         ] {
             *has = if to == 0 { *has } else { to };
         }
+        for (has, to) in [(&mut has.cpuset_cpus, &to.cpuset_cpus), (&mut has.cpuset_mems, &to.cpuset_mems)] {
+            if !to.is_empty() {
+                has.clone_from(to);
+            }
+        }
         Ok(())
     }
 

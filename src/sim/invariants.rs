@@ -63,6 +63,8 @@ pub const CRITICAL_STAYS: &str = "critical-stays";
 pub const EVICTED_FOR_CAUSE: &str = "evicted-for-cause";
 /// Once quiet: the node has as much left as it is to keep, unless none but critical pods run.
 pub const PRESSURE_ENDS: &str = "pressure-ends";
+/// Once quiet: no CPU is given twice, and containers run on the CPUs that the file of state says.
+pub const OWN_CPUS: &str = "own-cpus";
 /// A cluster in which nothing happens is asked next to nothing.
 pub const API_BOUNDED: &str = "api-bounded";
 

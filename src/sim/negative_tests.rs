@@ -46,6 +46,7 @@ const TRIPPED: &[&str] = &[
     PRESSURE_RELIEVED,
     CRITICAL_STAYS,
     EVICTED_FOR_CAUSE,
+    OWN_CPUS,
     API_TRUTH,
     RESIZED,
     MIRRORS,

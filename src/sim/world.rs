@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod cluster_truth;
+pub mod hardware;
 pub mod pressure;
 pub mod resizes;
 pub mod truth;
@@ -28,6 +29,7 @@ use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
 use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
 use crate::sim::node::NODE_NAME;
+use crate::sim::node::machines::Machine;
 use crate::sim::node::runtime;
 
 /// Wait of the service manager before it starts an agent that ended.
@@ -51,6 +53,8 @@ pub struct Options {
     pub mailbox: Option<(String, usize)>,
     /// Changes the agent's settings.
     pub settings: fn(&mut Settings),
+    /// The machine; its managers give Guaranteed pods CPUs and memory of their own. `None`: a small one without such.
+    pub machine: Option<Machine>,
     /// The node is part of a cluster: there is an API server.
     pub cluster: bool,
     /// The agent keeps what pods need of the API server (`--offline-store`).
@@ -69,6 +73,7 @@ impl Default for Options {
             kill_at: None,
             mailbox: None,
             settings: |_| {},
+            machine: None,
             cluster: false,
             offline: false,
             turn_clock: None,
@@ -99,6 +104,7 @@ pub(super) struct Shared {
     offline: bool,
     meter: Option<Arc<TurnMeter>>,
     settings: fn(&mut Settings),
+    machine: Option<Machine>,
     agent: Mutex<Option<Arc<Incarnation>>>,
     may_run: AtomicBool,
     incarnations: AtomicU64,
@@ -135,6 +141,7 @@ impl World {
             offline: options.offline,
             meter,
             settings: options.settings,
+            machine: options.machine,
             agent: Mutex::default(),
             may_run: AtomicBool::new(false),
             incarnations: AtomicU64::new(0),
@@ -247,8 +254,8 @@ impl World {
         let (node, crashes) = (self.node(), &self.shared.crashes);
         node.story.tell("agent", "starts");
         let link = self.shared.link.as_ref();
-        let (settings, offline) = (&self.shared.settings, self.shared.offline);
-        let agent = Arc::new(Incarnation::start(node, crashes, seed, settings, link, offline));
+        let Shared { settings, offline, machine, .. } = &*self.shared;
+        let agent = Arc::new(Incarnation::start(node, crashes, seed, settings, *machine, link, *offline));
         *lock(&self.shared.agent) = Some(Arc::clone(&agent));
         let world = self.clone();
         spawn(async move {

@@ -45,7 +45,6 @@ mod eviction;
 mod housekeeping;
 mod orders;
 mod reports;
-mod rereading;
 mod resizes;
 mod resizing;
 mod sources;
@@ -89,13 +88,13 @@ impl Actor for PodManager {
         Self::arm_housekeeping(context);
         let manager = Self {
             roster: PodRoster::new(args.settings.sources.iter().copied()),
+            admissions: SourceAdmissions::new(args.settings.owns_hardware),
             args,
             workers: Workers::new(context.clock().stamp(), context.clock().uptime()),
             sources: PodSources::default(),
             held: HeldPods::default(),
             node: None,
             reread: NodeReread::default(),
-            admissions: SourceAdmissions::default(),
             resizes: Resizes::default(),
             shares: PodShares::default(),
             active_told: None,

@@ -1,86 +1,52 @@
-//! `AllocationManager`: keeps on the disk what pods were given, and what the runtime was told of it; counts resizes.
+//! `AllocationManager`: gives pods CPUs and memory of their own, and keeps on the disk what pods were given.
 //!
-//! Parent: Root. Restarted: after a failure; the two files have all that was answered for, and who was not answered asks
-//! again. It decides nothing: `PodManager` gives, pods' workers tell the runtime. While a file is being written further
-//! changes gather and are written together. A change that could not be written is as if it had not been asked for.
+//! Parent: Root. Restarted: after a failure; the files have all that was answered for, and who was not answered asks again.
+//! Amounts of resources are `PodManager`'s to give, and workers tell the runtime of them: here they are kept, in two files,
+//! and resizes are counted. Hardware is decided here, by the managers of `logic::resources` ([`hardware`]). While a file is
+//! being written further changes gather and are written together. A change that could not be written counts as never made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-use ractor::RpcReplyPort;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
-use crate::logic::model::ids::PodUid;
-use crate::logic::pods::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
+use crate::cri::RuntimeService;
+use crate::logic::pods::pod_resize::{parse_checkpoint, print_checkpoint};
+use crate::logic::resources::allocations::ResourceManagers;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::resources::allocation_manager::{
-    Actuated, AllocationManagerMsg, Book, FilesMsg, Kept, ResizeCounts,
+    Actuated, AllocationManagerMsg, Book, FilesMsg, HardwareMsg, Kept, ResizeCounts,
 };
+use crate::messages::status::status_manager::StatusManagerMsg;
 use crate::platform::files::checkpoints::Checkpoints;
+
+mod books;
+mod hardware;
+mod reconcile;
+
+use books::{Entries, Pages, Reply};
+use hardware::Hardware;
 
 /// Wait before what `PodManager` had no room for is told again.
 const RETELL: Duration = Duration::from_secs(1);
 
-type Reply = RpcReplyPort<Result<(), String>>;
-type Entries = BTreeMap<PodUid, PodResources>;
-
-/// Wait between two writes of one file, for each entry in it: with a thousand pods that start at once, each would
-/// otherwise have all others printed. Less than a millisecond is none.
-const PAUSE_PER_ENTRY: Duration = Duration::from_micros(20);
-
-/// One file: what it says, and what it is to say.
-#[derive(Default)]
-struct Pages {
-    kept: Entries,
-    entries: Entries,
-    /// The entries that are being written, and the askers that are answered when that has ended.
-    writing: Option<(Arc<Entries>, Vec<Reply>)>,
-    /// The uptime when the last write ended.
-    written_at: Duration,
-    /// The next write waits for a timer.
-    pausing: bool,
-    /// The askers that the next write answers.
-    waiting: Vec<Reply>,
-    /// Entries have gone since the last write, and nobody waits for that.
-    swept: bool,
-}
-
-impl Pages {
-    fn of(kept: Entries) -> Self {
-        Self { entries: kept.clone(), kept, ..Self::default() }
-    }
-
-    /// Whether the disk has what the entry says, and will have it after the write that is under way.
-    fn has(&self, uid: &PodUid) -> bool {
-        let entry = self.entries.get(uid);
-        let written = self.writing.as_ref().map_or(entry, |(written, _)| written.get(uid));
-        self.kept.get(uid) == entry && written == entry
-    }
-
-    /// How long the next write has still to wait, so that it serves whoever comes meanwhile.
-    fn pause(&self, uptime: Duration) -> Option<Duration> {
-        let pause = PAUSE_PER_ENTRY.saturating_mul(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
-        let left = (self.written_at + pause).saturating_sub(uptime);
-        (pause.as_millis() > 0 && !left.is_zero()).then_some(left)
-    }
-
-    fn sweep(&mut self, known: &BTreeSet<PodUid>) {
-        let before = self.entries.len();
-        self.entries.retain(|uid, _| known.contains(uid));
-        self.swept |= self.entries.len() < before;
-    }
-}
-
 /// The actor's arguments.
 pub struct Args {
-    /// Where the two files are.
+    /// The folder of the files.
     pub files: Arc<dyn Checkpoints>,
     /// Hears what pods were given.
     pub pod_manager: Address<PodManagerMsg>,
+    /// Knows which containers run.
+    pub status_manager: Address<StatusManagerMsg>,
+    /// Hears of CPUs that running containers are to have from now on.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// The managers of hardware, as they are before any pod.
+    pub managers: Arc<ResourceManagers>,
+    /// Pause between two comparisons of running containers with the state (`cpuManagerReconcilePeriod`).
+    pub reconcile_period: Duration,
 }
 
 /// See the module.
@@ -88,6 +54,7 @@ pub struct AllocationManager {
     args: Args,
     /// `None` until the files were read; what came before that is held.
     books: Option<BTreeMap<Book, Pages>>,
+    hardware: Hardware,
     held: Held<AllocationManagerMsg>,
     counts: ResizeCounts,
 }
@@ -99,10 +66,11 @@ impl Actor for AllocationManager {
 
     fn begin(args: Args, context: &mut Context<AllocationManagerMsg>) -> Self {
         let files = Arc::clone(&args.files);
-        context.start("read allocations", "checkpoints", async move { read_both(&*files).await }, |read| {
+        context.start("read allocations", "checkpoints", async move { read_all(&*files).await }, |read| {
             AllocationManagerMsg::Files(FilesMsg::Read(read))
         });
-        Self { args, books: None, held: Held::default(), counts: ResizeCounts::default() }
+        let hardware = Hardware::new(Arc::clone(&args.managers));
+        Self { args, books: None, hardware, held: Held::default(), counts: ResizeCounts::default() }
     }
 
     fn receive(&mut self, message: AllocationManagerMsg, context: &mut Context<AllocationManagerMsg>) {
@@ -110,8 +78,7 @@ impl Actor for AllocationManager {
             AllocationManagerMsg::Files(FilesMsg::Read(read)) => self.take_read(read.unwrap_or_default(), context),
             AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
             AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
-            // Nothing is given to one container alone yet, and policy `none` has nothing to give.
-            AllocationManagerMsg::Allocations(reply) => drop(reply.send(Arc::default())), // The asker may have left.
+            AllocationManagerMsg::Hardware(HardwareMsg::Figures(reply)) => self.hardware.tell_figures(reply),
             early if self.books.is_none() => self.hold(early),
             AllocationManagerMsg::Allocate(given, reply) => {
                 let pages = self.book(Book::Allocated);
@@ -138,6 +105,10 @@ impl Actor for AllocationManager {
                 self.book(book).pausing = false;
                 self.write(book, context);
             }
+            AllocationManagerMsg::Allocations(reply) => {
+                drop(reply.send(self.hardware.allocations())); // The asker may have left.
+            }
+            AllocationManagerMsg::Hardware(message) => self.receive_hardware(message, context),
             AllocationManagerMsg::Repeat => self.tell(context),
         }
     }
@@ -160,6 +131,8 @@ impl AllocationManager {
         let is_left = |held: &AllocationManagerMsg| match held {
             AllocationManagerMsg::Allocate(_, reply) | AllocationManagerMsg::Actuate(_, reply) => reply.is_closed(),
             AllocationManagerMsg::Recall(_, reply) => reply.is_closed(),
+            AllocationManagerMsg::Hardware(HardwareMsg::Place(request)) => request.reply.is_closed(),
+            AllocationManagerMsg::Hardware(HardwareMsg::Find { reply, .. }) => reply.is_closed(),
             _ => false,
         };
         if let Err(AllocationManagerMsg::Allocate(_, reply) | AllocationManagerMsg::Actuate(_, reply)) =
@@ -173,6 +146,7 @@ impl AllocationManager {
     fn take_read(&mut self, kept: Kept, context: &mut Context<AllocationManagerMsg>) {
         let books = [(Book::Allocated, Pages::of(kept.allocated)), (Book::Actuated, Pages::of(kept.actuated))];
         self.books = Some(books.into());
+        self.begin_hardware(kept.hardware, context);
         self.tell(context);
         for message in self.held.take() {
             self.receive(message, context);
@@ -250,8 +224,12 @@ impl AllocationManager {
     }
 }
 
-async fn read_both(files: &dyn Checkpoints) -> Kept {
-    Kept { allocated: read(files, Book::Allocated).await, actuated: read(files, Book::Actuated).await }
+async fn read_all(files: &dyn Checkpoints) -> Kept {
+    Kept {
+        allocated: read(files, Book::Allocated).await,
+        actuated: read(files, Book::Actuated).await,
+        hardware: hardware::read(files).await,
+    }
 }
 
 /// A file that cannot be believed is set aside and not obeyed (SEC-58); upstream does not start with one.
@@ -273,46 +251,5 @@ async fn read(files: &dyn Checkpoints, book: Book) -> Entries {
             }
             BTreeMap::new()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::ResourceRequirements;
-
-    use super::*;
-
-    fn of(container: &str) -> PodResources {
-        let containers = Arc::new([(container.to_owned(), ResourceRequirements::default())].into_iter().collect());
-        PodResources { containers, pod: None }
-    }
-
-    /// Only what the disk has, and will have, needs no write.
-    #[test]
-    fn an_entry_is_there_when_no_write_can_change_it() {
-        let (mine, other) = (PodUid::from("mine"), PodUid::from("other"));
-        let mut pages = Pages::of([(mine.clone(), of("a"))].into());
-        assert!(pages.has(&mine));
-        pages.entries.insert(other.clone(), of("b"));
-        assert!(pages.has(&mine) && !pages.has(&other));
-        pages.writing = Some((Arc::new(pages.entries.clone()), vec![]));
-        assert!(pages.has(&mine) && !pages.has(&other), "a write that is under way may fail");
-        pages.entries.insert(mine.clone(), of("c"));
-        assert!(!pages.has(&mine));
-        pages.writing = Some((Arc::new(pages.entries.clone()), vec![]));
-        pages.entries.insert(mine.clone(), of("a"));
-        assert!(!pages.has(&mine), "what is being written is not that");
-    }
-
-    /// POD-34: with many entries one write serves whoever comes soon after the last; with few nobody waits.
-    #[test]
-    fn many_entries_are_written_after_a_pause() {
-        let entry = |number: usize| (PodUid::from(format!("u{number}").as_str()), of("a"));
-        let at = Duration::from_millis;
-        let pages = |count: usize| Pages { written_at: at(1000), ..Pages::of((0..count).map(entry).collect()) };
-        assert_eq!(pages(10).pause(at(1000)), None);
-        assert_eq!(pages(1000).pause(at(1000)), Some(at(20)));
-        assert_eq!(pages(1000).pause(at(1015)), Some(at(5)));
-        assert_eq!(pages(1000).pause(at(1020)), None);
     }
 }

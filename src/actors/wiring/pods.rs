@@ -49,6 +49,7 @@ fn pod_manager_settings(agent: &Agent) -> PodManagerSettings {
         declared_features: settings.node.status.declared_features.clone(),
         resources: settings.resources.options,
         resize: settings.resources.resize,
+        owns_hardware: !settings.resources.managers.is_idle(),
         restart_gates: settings.pods.restart_gates,
         sysctls: settings.security.sysctls.clone(),
         app_armor: settings.security.app_armor,
@@ -131,6 +132,7 @@ fn worker_settings(agent: &Agent) -> WorkerSettings {
         resources: WorkerResources {
             options: settings.resources.options,
             resize: settings.resources.resize,
+            owns_hardware: !settings.resources.managers.is_idle(),
             cgroup_tree: settings.resources.cgroup_tree.clone(),
             node_memory: settings.resources.node_memory,
             hugepage_sizes: settings.resources.hugepage_sizes.clone(),

@@ -10,6 +10,10 @@ pub fn allocation_manager_args(agent: &Agent) -> allocation_manager::Args {
     allocation_manager::Args {
         files: Arc::clone(&agent.adapters.checkpoints),
         pod_manager: agent.directory.pod_manager.clone(),
+        status_manager: agent.directory.status_manager.clone(),
+        runtime: Arc::clone(&agent.adapters.runtime),
+        managers: Arc::clone(&agent.settings.resources.managers),
+        reconcile_period: agent.settings.resources.cpu_reconcile_period,
     }
 }
 

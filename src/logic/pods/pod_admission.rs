@@ -8,6 +8,7 @@ pub mod admission_reason;
 mod app_armor;
 pub mod by_source;
 mod declared_features;
+pub mod placing;
 mod predicates;
 mod preemption;
 mod pressure;
@@ -29,6 +30,7 @@ use crate::logic::model::pressure::Pressure;
 use crate::logic::model::time::Moment;
 use crate::logic::resources::{has_pod_level_resources, is_critical};
 pub use declared_features::update_problem;
+use placing::Placing;
 use predicates::{Failure, failures};
 use preemption::{Missing, victims};
 pub use room::Room;
@@ -54,6 +56,8 @@ pub enum Verdict {
     /// Nothing but the Node's labels keeps it away, and they may be newer than what is known of them: the Node is to be read
     /// once more.
     Unsure,
+    /// The managers of CPUs and memory are to be asked about it.
+    Unplaced,
     /// It fails, with this reason and message.
     Never {
         /// One word, as upstream says it.
@@ -102,6 +106,8 @@ pub struct Surroundings<'a> {
     pub takes_room: &'a dyn Fn(&PodUid, &Pod) -> bool,
     /// Whether what is known of the Node is new enough to refuse this pod by its labels alone.
     pub may_go_by_node: &'a dyn Fn(&PodUid) -> bool,
+    /// The word of the managers of CPUs and memory about this pod; `None`: they are to be asked.
+    pub placed: &'a dyn Fn(&PodUid) -> Option<&'a Placing>,
     /// Preempted pods that still take room.
     pub leaving: &'a [Arc<Pod>],
     /// The node.
@@ -130,6 +136,8 @@ pub struct Judged {
     pub victims: Vec<Victim>,
     /// Pods for which the Node is to be read once more.
     pub unsure: Vec<PodUid>,
+    /// Pods that the managers of CPUs and memory are to be asked about, in order.
+    pub unplaced: Vec<(PodUid, Arc<Pod>)>,
 }
 
 /// The decisions about the pods of a kind of source. A decision stands for as long as the source wants the pod, but for the
@@ -155,6 +163,11 @@ impl Admissions {
     /// Whether some were refused that are to be judged anew.
     pub fn has_open_refusals(&self) -> bool {
         self.judges_again && !self.refused.is_empty()
+    }
+
+    /// Pods that were refused.
+    pub fn refused(&self) -> impl Iterator<Item = &PodUid> {
+        self.refused.keys()
     }
 
     /// A pod that was refused is to be judged anew, and told of as if it were new.
@@ -184,6 +197,10 @@ impl Admissions {
         });
         let mut judged = Judged::default();
         for (uid, pod) in new {
+            // Hardware that it owns is known, too, once the managers were asked.
+            if self.goes_on(&uid, at) && !is_over(&pod) && (at.placed)(&uid).is_none() {
+                judged.unplaced.push((uid.clone(), Arc::clone(&pod)));
+            }
             // A pod that is over takes no room and is not judged: it only has to be cleared away.
             let verdict = if self.goes_on(&uid, at) || is_over(&pod) || pod.metadata.deletion_timestamp.is_some() {
                 Verdict::Admitted
@@ -204,6 +221,10 @@ impl Admissions {
                 Verdict::Unsure => {
                     self.waiting.insert(uid.clone());
                     judged.unsure.push(uid);
+                }
+                Verdict::Unplaced => {
+                    self.waiting.insert(uid.clone());
+                    judged.unplaced.push((uid, pod));
                 }
                 // Figures that change in the sentence are no news.
                 Verdict::Never { reason, .. } if self.refused.get(&uid).is_some_and(|(known, _)| *known == reason) => {}
@@ -326,11 +347,25 @@ pub fn has_room(pod: &Pod, room: &Room, node: &Node, pod_level: bool) -> bool {
     !found.iter().any(Failure::is_of_others)
 }
 
+/// What the managers' word about a pod decides; `None` when they leave the decision to others.
+fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
+    match placed {
+        Some(Placing::Given) => None,
+        Some(Placing::Refused { reason, message }) => Some(never(*reason, message.clone())),
+        Some(Placing::NotYet(why)) => Some(not_yet(AdmissionWait::Hardware(Some(why.clone())))),
+        None => Some(Verdict::Unplaced),
+    }
+}
+
 /// Judges a pod among those that are here; gives those that have to go for it. `chosen` are to go already.
 fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
     let Surroundings { node, abilities, .. } = at;
     let pod_level = abilities.pod_level;
     if let Some(verdict) = before_predicates(pod, abilities) {
+        return (verdict, vec![]);
+    }
+    // As upstream before room and affinity, which a pod that gets no hardware is not asked for any more.
+    if let Some(verdict) = by_placing((at.placed)(&uid_of(pod))) {
         return (verdict, vec![]);
     }
     let found = failures(pod, room, node, pod_level);
@@ -405,6 +440,7 @@ pub fn judge_resize(pod: &Pod, room: &Room, at: Surroundings<'_>) -> JudgedResiz
         Verdict::Admitted => None,
         Verdict::NotYet { what, .. } => waits(what),
         Verdict::Unsure => waits(AdmissionWait::NewerNode),
+        Verdict::Unplaced => waits(AdmissionWait::Hardware(None)),
         Verdict::Never { reason, message } => Some((reason, message)),
     };
     JudgedResize { refused, victims }

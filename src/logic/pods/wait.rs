@@ -173,7 +173,7 @@ impl fmt::Display for Obstacle {
 }
 
 /// The wait of the node's decision about a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdmissionWait {
     /// The Node object.
     Node,
@@ -187,11 +187,15 @@ pub enum AdmissionWait {
     Preempted,
     /// Room that other pods hold, although nothing else keeps it away.
     Room,
+    /// The managers of CPUs and memory, which are asked, or cannot decide for this reason.
+    Hardware(Option<String>),
 }
 
 impl fmt::Display for AdmissionWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Hardware(Some(why)) => return write!(f, "CPUs and memory of its own to be chosen: {why}"),
+            Self::Hardware(None) => "CPUs and memory of its own to be chosen",
             Self::Node => "the Node object to be known",
             Self::NewerNode => "the Node to be read once more",
             Self::RuntimeFeatures => "the runtime to say what it can do",

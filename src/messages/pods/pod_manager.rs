@@ -13,6 +13,7 @@ use crate::logic::model::pressure::Pressure;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
+use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::pods::pod_lifecycle::Demand;
 use crate::logic::pods::pod_manager::leftovers::{Found, Swept};
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
@@ -134,6 +135,10 @@ pub enum AdmissionMsg {
     GraceExceeded(PodUid),
     /// From `PodManager`: the Node was read once more, for pods that only its labels keep away.
     NodeReread(Ended<Box<Node>>),
+    /// From `PodManager`: the managers of CPUs and memory were asked about pods; their answers.
+    Placed(Ended<BTreeMap<PodUid, Placing>>),
+    /// From `PodManager`: pods that they could not decide about are to be asked about again.
+    PlaceAgainDue,
 }
 
 /// Messages of `PodManager` to itself about resizes.

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use ractor::RpcReplyPort;
 
 use crate::logic::model::histogram::{Histogram, milliseconds};
-use crate::logic::model::ids::PodUid;
+use crate::logic::model::ids::{ContainerId, PodUid};
+use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
-use crate::logic::resources::allocations::Allocations;
-use crate::messages::{Panicked, describe};
+use crate::logic::resources::allocations::{Allocations, ManagerFigures, PlacementRecord, PodPinning, StateFiles};
+use crate::logic::resources::cpu_manager::CpuSet;
+use crate::messages::{Ended, Panicked, describe};
 
 /// Bounds of `kubelet_pod_resize_duration_milliseconds`.
 static RESIZE_BOUNDS: [Duration; 14] =
@@ -34,11 +36,57 @@ pub enum AllocationManagerMsg {
     Counts(RpcReplyPort<ResizeCounts>),
     /// From the server: what containers own alone, and what they may be given.
     Allocations(RpcReplyPort<Arc<Allocations>>),
+    /// From `PodManager`, `PodWorker`s, the server, the metrics and itself: about hardware that containers own.
+    #[strum(transparent)]
+    Hardware(HardwareMsg),
     /// From itself: something about the files.
     #[strum(transparent)]
     Files(FilesMsg),
     /// From Root: `PodManager` was started again. From itself: it had no room for what it was told.
     Repeat,
+}
+
+/// Messages about hardware that containers own: CPUs, and memory of NUMA nodes.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum HardwareMsg {
+    /// From `PodManager`: these pods are to be given hardware.
+    Place(PlaceRequest),
+    /// From `PodManager`: every source was heard, and no other pods than these hold hardware.
+    Holders(Arc<BTreeSet<PodUid>>),
+    /// From a `PodWorker`: where do the pod's containers run?
+    Find {
+        /// The pod.
+        pod: Arc<Pod>,
+        /// The container that is about to be created, if one is.
+        starting: Option<String>,
+        /// Takes the answer.
+        reply: RpcReplyPort<PodPinning>,
+    },
+    /// From the server: why was the pod given its hardware, or refused?
+    Explain(PodUid, RpcReplyPort<Option<PlacementRecord>>),
+    /// From the metrics: what was counted; nothing until the files were read.
+    Figures(RpcReplyPort<Option<Box<ManagerFigures>>>),
+    /// From itself: the files of state were read once more, or why one could not be.
+    StateRead(Ended<StateFiles>),
+    /// From itself: the files of state were written, or why one could not be.
+    StateWritten(Ended<()>),
+    /// From itself: what could not be read or written is to be tried again.
+    RetryDue,
+    /// From itself: CPUs of running containers are to be compared with the state.
+    ReconcileDue,
+    /// From itself: that has ended, and these are the CPUs that the runtime was told for each running container.
+    Reconciled(Ended<BTreeMap<ContainerId, CpuSet>>),
+}
+
+/// Pods that are to be given hardware.
+#[derive(Debug)]
+pub struct PlaceRequest {
+    /// In this order.
+    pub pods: Vec<Arc<Pod>>,
+    /// No other pods than these hold hardware; `None` until every source was heard.
+    pub holders: Option<Arc<BTreeSet<PodUid>>>,
+    /// Takes an answer for each pod.
+    pub reply: RpcReplyPort<BTreeMap<PodUid, Placing>>,
 }
 
 /// Messages of `AllocationManager` to itself, about its files.
@@ -57,13 +105,21 @@ describe!(AllocationManagerMsg, message => match message {
     _ => None,
 });
 
-/// The content of both files.
-#[derive(Clone, Debug, Default)]
+/// The content of the files.
+#[derive(Clone, Debug)]
 pub struct Kept {
     /// The allocations of pods.
     pub allocated: BTreeMap<PodUid, PodResources>,
     /// The resources as the runtime was told them.
     pub actuated: BTreeMap<PodUid, PodResources>,
+    /// The files of the managers of hardware, or why they cannot be read.
+    pub hardware: Result<StateFiles, String>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { allocated: BTreeMap::new(), actuated: BTreeMap::new(), hardware: Err("not read".to_owned()) }
+    }
 }
 
 /// One of the two files.

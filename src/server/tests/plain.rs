@@ -43,6 +43,8 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
             hugepage_sizes: vec![],
             placement: Default::default(),
             eviction: Default::default(),
+            managers: Default::default(),
+            cpu_reconcile_period: Duration::from_secs(10),
         },
         network: Default::default(),
         logs: LogSettings { folder: format!("{root_dir}/logs"), rotation: None },

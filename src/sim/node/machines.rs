@@ -3,8 +3,19 @@
 //! `FixedNodeFacts::with_topology` makes a host of one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::logic::resources::cpu_manager::{CpuInfo, MachineTopology, NumaNode};
+use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::resources::MEMORY;
+use crate::logic::resources::allocations::ResourceManagers;
+use crate::logic::resources::cpu_manager::options::StaticOptions;
+use crate::logic::resources::cpu_manager::{
+    CpuInfo, CpuPolicy, CpuSet, MachineTopology, NumaNode, PodLevelGates, StaticPolicy, StaticSettings,
+};
+use crate::logic::resources::memory_manager::{self, Gates, MemoryManager, MemoryPolicy, NodeMemory, Reserved};
+use crate::logic::resources::topology::admission::TopologyManager;
+use crate::logic::resources::topology::machine::NumaNodes;
+use crate::logic::resources::topology::policy::{Options, Policy, PolicyKind, Scope};
 
 const GIBIBYTE: u64 = 1 << 30;
 /// Distances of a node to itself, to another node of its socket, and of a node of another socket.
@@ -66,6 +77,36 @@ impl Machine {
             distances: numbers.clone().map(|other| distance(number, other)).collect(),
         };
         MachineTopology { cpus, nodes: numbers.clone().map(|number| (number, node(number))).collect() }
+    }
+
+    /// Managers that give Guaranteed pods CPUs and memory of their own, close together where that can be; the first core is
+    /// kept for the host, and 1 GiB of the first NUMA node.
+    pub fn managers(self) -> ResourceManagers {
+        let topology = self.topology();
+        let cpus = topology.cpu_topology().expect("invariant: a machine has CPUs");
+        let gates = PodLevelGates { resources: true, managers: false };
+        let settings = StaticSettings {
+            options: StaticOptions::default(),
+            reserved: Quantity::from_units(i64::from(self.threads), Format::DecimalSi),
+            reserved_cpus: CpuSet::default(),
+            single_numa_node: false,
+            gates,
+        };
+        let policy = StaticPolicy::new(Arc::new(cpus), &settings).expect("invariant: a core is kept");
+        let distances = topology.nodes.iter().map(|(number, node)| (*number, node.distances.clone()));
+        let aligning = Policy::new(PolicyKind::BestEffort, Options::default(), NumaNodes::new(distances));
+        let aligning = TopologyManager {
+            policy: aligning.expect("invariant: no machine has more than eight NUMA nodes"),
+            scope: Scope::Container,
+            pod_level: false,
+        };
+        let memory_of = |node: &NumaNode| NodeMemory { total: node.memory_bytes, huge_pages: node.huge_pages.clone() };
+        let nodes = topology.nodes.iter().map(|(number, node)| (*number, memory_of(node))).collect();
+        let kept = Reserved::from([(0, BTreeMap::from([(MEMORY.to_owned(), GIBIBYTE)]))]);
+        let gates = Gates { pod_level_resources: true, pod_level_managers: false };
+        let memory = MemoryManager::new(MemoryPolicy::Static, gates, &memory_manager::Machine { nodes }, &kept);
+        let managers = ResourceManagers::new(aligning, CpuPolicy::Static(policy), memory, true);
+        managers.expect("invariant: CPUs are shared")
     }
 }
 

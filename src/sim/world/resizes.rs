@@ -102,8 +102,11 @@ pub(in crate::sim) fn problems(world: &World, wanted: &Wanted, object: &Value) -
     let options = ResourceOptions { cgroup_version: CgroupVersion::V2, ..ResourceOptions::default() };
     let spec = pod.spec.clone().unwrap_or_default();
     let sidecars = spec.init_containers.into_iter().flatten().filter(is_sidecar);
+    // CPUs of its own need no quota.
+    let own = world.cpus_kept().owned.remove(&wanted.uid).unwrap_or_default();
     for container in sidecars.chain(spec.containers) {
-        let computed = container_resources(&pod, &container, &NodeMemory { capacity_bytes: 8 << 30 }, false, &options);
+        let (node, no_quota) = (NodeMemory { capacity_bytes: 8 << 30 }, own.contains_key(&container.name));
+        let computed = container_resources(&pod, &container, &node, no_quota, &options);
         let wanted = (computed.cpu_shares, computed.cpu_quota, computed.memory_limit_in_bytes);
         let found = world.in_force(name, &container.name);
         // A container without a limit of its own keeps the one that it had: none can be taken away.
@@ -115,7 +118,7 @@ pub(in crate::sim) fn problems(world: &World, wanted: &Wanted, object: &Value) -
         }
     }
     let is = world.pod_figures(name);
-    let figures = PodFigures::of(&pod_cgroup_settings(&pod, false, &options));
+    let figures = PodFigures::of(&pod_cgroup_settings(&pod, !own.is_empty(), &options));
     if let Some(is) = is.filter(|is| !is.suits(&figures, CgroupVersion::V2)) {
         problems.push((RESIZED, format!("the cgroup of {name} has {is:?}, to be {figures:?}")));
     }

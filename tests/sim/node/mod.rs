@@ -2,6 +2,7 @@
 
 pub(super) mod clock;
 pub(super) mod eviction;
+pub(super) mod hardware;
 pub(super) mod logs;
 pub(super) mod network_rules;
 pub(super) mod pressure;

@@ -16,28 +16,28 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::node_stop::{NodeStop, PREEMPTED, patience};
-use crate::logic::pods::pod_admission::{
-    Judged, NodeAbilities, Room, Surroundings, Verdict, Victim, has_room, is_over, judge, not_yet,
-};
-use crate::logic::pods::pod_lifecycle::Stage;
+use crate::logic::pods::pod_admission::{Judged, NodeAbilities, Room, Surroundings, Victim, has_room};
 use crate::logic::pods::pod_manager::pod_sources::Pods;
-use crate::logic::pods::pod_roster::{full_name, is_static};
-use crate::logic::pods::wait::{AdmissionWait, PodWait};
-use crate::logic::resources::pod_qos;
-use crate::logic::status::pod_status::{rejected_status, waiting_status};
+use crate::logic::pods::pod_roster::full_name;
 use crate::logic::volumes::plan::NodeFacts;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
-use crate::messages::pods::pod_manager::{AdmissionMsg, HousekeepingMsg, PodManagerMsg};
+use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
 use crate::messages::pods::pod_source::SourceKind;
-use crate::messages::status::status_manager::{PodNews, PodView, StatusManagerMsg};
+use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 use crate::platform::observer::Observation;
+
+mod placing;
+mod rereading;
+mod telling;
 
 impl PodManager {
     pub(super) fn receive_admission(&mut self, message: AdmissionMsg, context: &mut Context<PodManagerMsg>) {
         match message {
             AdmissionMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, context),
             AdmissionMsg::NodeReread(read) => self.node_reread(read, context),
+            AdmissionMsg::Placed(answers) => self.take_placed(answers, context),
+            AdmissionMsg::PlaceAgainDue => self.place_again(context),
         }
     }
 
@@ -67,6 +67,7 @@ impl PodManager {
     /// never does; but a static pod is the administrator's own, and nobody makes another in its place.
     pub(super) fn judge_refused(&mut self, context: &mut Context<PodManagerMsg>) {
         let open = self.admissions.with_open_refusals();
+        self.admissions.forget_placement_refusals();
         for source in &open {
             let pods = self.sources.statics_of(source);
             self.admit_statics(source, &pods, context);
@@ -117,6 +118,7 @@ impl PodManager {
                 runs: &|uid| self.held.holds(uid),
                 takes_room: &|uid, pod| self.takes_room(uid, pod),
                 may_go_by_node: &|uid| self.may_go_by_node(uid),
+                placed: &|uid| self.admissions.placements.of(uid),
                 leaving: &leaving,
                 node,
                 abilities: &abilities,
@@ -297,6 +299,7 @@ impl PodManager {
             self.tell_undecided(context);
         }
         self.reread_node(judged.unsure, context);
+        self.place(judged.unplaced, context);
     }
 
     /// Nobody wants the pod any more, by the node's own decision. Whether it was wanted until now.
@@ -317,73 +320,10 @@ impl PodManager {
         true
     }
 
-    /// A pod that makes room had its time; says so where people look if it has not ended.
-    fn tell_grace_exceeded(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
-        let ending = self.workers.get(uid).filter(|slot| slot.stage() != Stage::Terminated);
-        if let Some(slot) = ending {
-            let message = "Container runtime did not kill the pod within specified grace period.";
-            let event = EventSubject::pod(uid, slot.full_name()).warning(EventReason::ExceededGracePeriod, message);
-            context.tell(&self.args.to.event_recorder, event);
-        }
-    }
-
     /// A pod's end may be what a critical one waits for. How it ended its worker has told.
     pub(super) fn make_room(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
         if self.admissions.stop_of(uid).is_some() {
             self.judge_again(context);
         }
-    }
-
-    /// A pod that cannot be judged for long says so where people look. One that was started already has more to tell.
-    pub(super) fn tell_undecided(&self, context: &Context<PodManagerMsg>) {
-        let abilities = self.abilities();
-        let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
-        let undecided = self.sources.api().into_iter().flat_map(|pods| self.admissions.api.undecided(pods));
-        for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
-            let verdict = match judge(pod, self.node.as_deref(), &abilities) {
-                waits @ Verdict::NotYet { .. } => waits,
-                _ if self.held.relisted().is_none() => not_yet(AdmissionWait::Relist),
-                _ => self.admissions.api.for_room(&self.leaving()),
-            };
-            let Verdict::NotYet { what, until } = verdict else { continue };
-            let wait = PodWait::Admission(what, until);
-            let view = PodView {
-                uid: uid.clone(),
-                pod: Arc::clone(pod),
-                status: Arc::new(waiting_status(pod, wait.to_string(), context.now())),
-                may_run: true,
-                is_over: false,
-                waiting: vec![wait].into(),
-            };
-            context.tell(&self.args.to.status_manager, StatusManagerMsg::StatusChanged(view));
-        }
-    }
-
-    /// Tells of a pod that is refused. One that still ends has its worker to tell of it.
-    pub(super) fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, context: &Context<PodManagerMsg>) {
-        let Some((reason, message)) = self.admissions.why_not(uid) else { return };
-        if self.workers.has(uid) {
-            return;
-        }
-        let stop = self.admissions.stop_of(uid);
-        if stop.is_some() && is_over(pod) {
-            let due = PodManagerMsg::Housekeeping(HousekeepingMsg::ReleaseDue(uid.clone()));
-            return context.tell(&self.args.to.pod_manager, due);
-        }
-        let qos = pod_qos(pod, self.args.settings.resources.pod_level_resources);
-        let status = match stop {
-            // The facts of its containers and addresses stay true.
-            Some(stop) => stop.status(pod.status.clone().unwrap_or_default()),
-            None => rejected_status(pod, reason, message, qos.as_str(), context.now()),
-        };
-        let view = PodView {
-            uid: uid.clone(),
-            pod: Arc::clone(pod),
-            status: Arc::new(status),
-            may_run: false,
-            is_over: false,
-            waiting: if is_static(pod) { vec![PodWait::NotYet(message.to_owned())].into() } else { Arc::default() },
-        };
-        context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Rejected(view)));
     }
 }

@@ -72,6 +72,8 @@ pub struct PodManagerSettings {
     pub resources: ResourceOptions,
     /// Which resizes are made.
     pub resize: ResizeGates,
+    /// Some policy gives pods CPUs or memory of their own: admission asks for them.
+    pub owns_hardware: bool,
     /// Gates about the restart policies of containers.
     pub restart_gates: RestartGates,
     /// Which kernel parameters pods may set.

@@ -50,6 +50,7 @@ impl PodManager {
 
     /// Tells what the pods that count take of the cgroups above the pods' own, where that has changed.
     pub(super) fn tell_active(&mut self, context: &Context<PodManagerMsg>) {
+        self.tell_holders(context);
         let sums = self.shares.sums();
         if self.active_told != Some(sums) {
             let told = context.try_tell(&self.args.to.resource_manager, ResourceManagerMsg::ActivePods(sums));

@@ -13,6 +13,7 @@ use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
 use crate::logic::pods::pod_manager::pod_sources::Pods;
 use crate::logic::pods::pod_resize::{
@@ -107,6 +108,9 @@ impl PodManager {
         given: &BTreeMap<PodUid, PodResources>,
         context: &mut Context<PodManagerMsg>,
     ) {
+        // `AllocationManager` has begun, and forgotten who holds hardware.
+        self.admissions.placements.note_told(None);
+        self.tell_holders(context);
         if self.resizes.allocations.recall(given) {
             self.remember(context);
             self.judge_again(context);
@@ -264,6 +268,7 @@ impl PodManager {
             runs: &|_| true,
             takes_room: &|_, _| true,
             may_go_by_node: &|_| true,
+            placed: &|_| Some(&Placing::Given),
             leaving: &leaving,
             node: &node,
             abilities: &abilities,

@@ -81,6 +81,8 @@ pub struct WorkerResources {
     pub hugepage_sizes: Vec<u64>,
     /// The node's resources for pods while no Node says them.
     pub means: NodeMeans,
+    /// Some policy gives pods CPUs or memory of their own: their places are asked for.
+    pub owns_hardware: bool,
 }
 
 /// The settings on which configurations of containers depend.

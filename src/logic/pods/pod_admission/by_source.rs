@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Admissions;
+use super::placing::Placements;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::node_stop::NodeStop;
 
@@ -14,9 +15,16 @@ pub struct SourceAdmissions {
     pub api: Admissions,
     /// Static pods, by source name.
     statics: BTreeMap<&'static str, Admissions>,
+    /// The word of the managers of CPUs and memory.
+    pub placements: Placements,
 }
 
 impl SourceAdmissions {
+    /// For a node whose managers of CPUs and memory give something, or do not.
+    pub fn new(managers_give: bool) -> Self {
+        Self { placements: Placements::new(managers_give), ..Self::default() }
+    }
+
     /// The decisions about the static pods of a source.
     pub fn statics_of(&mut self, source: &'static str) -> &mut Admissions {
         self.statics.entry(source).or_insert_with(Admissions::of_statics)
@@ -26,6 +34,13 @@ impl SourceAdmissions {
     pub fn with_open_refusals(&self) -> Vec<&'static str> {
         let open = self.statics.iter().filter(|(_, admissions)| admissions.has_open_refusals());
         open.map(|(source, _)| *source).collect()
+    }
+
+    /// Static pods that were refused are to be asked about anew, too, when they are judged.
+    pub fn forget_placement_refusals(&mut self) {
+        for uid in self.statics.values().flat_map(Admissions::refused) {
+            self.placements.forget(uid);
+        }
     }
 
     /// Whether the pod was admitted, whichever source it is of.

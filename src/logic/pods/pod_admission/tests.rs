@@ -37,13 +37,22 @@ fn name_of(verdict: Verdict) -> String {
         Verdict::Admitted => "admitted".to_owned(),
         Verdict::NotYet { what, .. } => what.to_string(),
         Verdict::Unsure => "unsure".to_owned(),
+        Verdict::Unplaced => "unplaced".to_owned(),
         Verdict::Never { reason, .. } => reason,
     }
 }
 
 fn at<'a>(node: &'a Node, abilities: &'a NodeAbilities) -> Surroundings<'a> {
     let takes_room = &|_: &PodUid, pod: &Pod| !is_over(pod);
-    Surroundings { runs: &|_| false, takes_room, may_go_by_node: &|_| true, leaving: &[], node, abilities }
+    Surroundings {
+        runs: &|_| false,
+        takes_room,
+        may_go_by_node: &|_| true,
+        placed: &|_| Some(&Placing::Given),
+        leaving: &[],
+        node,
+        abilities,
+    }
 }
 
 fn tolerant() -> Value {
@@ -120,6 +129,38 @@ fn what_runs_already_is_not_judged_again_and_takes_its_room() {
     let reasons: BTreeMap<&str, &str> = refused.iter().map(|one| (one.uid.as_str(), &*one.reason)).collect();
     assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu"), ("stray", "NodeAffinity")]));
     assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
+}
+
+/// RES-37, PAIN-18: the managers of CPUs and memory come before room, and only they are waited for.
+#[test]
+fn hardware_is_asked_for_before_room_is_looked_for() {
+    let uid = PodUid::from("web");
+    let cpus = json!([{"name": "a", "resources": {"requests": {"cpu": "20"}}}]);
+    let mut web = pod(json!({"containers": cpus, "tolerations": tolerant()}));
+    web.metadata.uid = Some("web".to_owned());
+    let pods = BTreeMap::from([(uid.clone(), Arc::new(web))]);
+    let (node, abilities) = (node(), NodeAbilities::default());
+    let runs = |_: &PodUid| true;
+    let judged = |admissions: &mut Admissions, placing: Option<&Placing>, runs_already: bool| {
+        let placed = |_: &PodUid| placing;
+        let at = Surroundings { placed: &placed, ..at(&node, &abilities) };
+        let at = if runs_already { Surroundings { runs: &runs, ..at } } else { at };
+        let judged = admissions.take(&pods, &mut Room::default(), at);
+        let reasons: Vec<String> = judged.refused.into_iter().map(|one| one.reason).collect();
+        (judged.unplaced.len(), reasons)
+    };
+    let mut admissions = Admissions::default();
+    assert_eq!(judged(&mut admissions, None, false), (1, vec![]));
+    assert!(admissions.waiting().contains(&uid));
+    assert_eq!(judged(&mut admissions, Some(&Placing::NotYet("full".to_owned())), false), (0, vec![]));
+    assert!(admissions.waiting().contains(&uid) && !admissions.is_decided(&uid));
+    let refused = Placing::Refused { reason: "TopologyAffinityError", message: "no".to_owned() };
+    assert_eq!(judged(&mut admissions, Some(&refused), false), (0, vec!["TopologyAffinityError".to_owned()]));
+    let mut others = Admissions::default();
+    assert_eq!(judged(&mut others, Some(&Placing::Given), false), (0, vec!["OutOfcpu".to_owned()]));
+    let mut restarted = Admissions::default();
+    assert_eq!(judged(&mut restarted, None, true), (1, vec![]), "what runs is asked about");
+    assert!(restarted.is_admitted(&uid), "and goes on");
 }
 
 /// POD-31: labels of the Node may be newer than what is known of them; what else fails is known well enough.

@@ -251,6 +251,8 @@ pub struct ResizeReport {
     pub pod: Option<ResourceRequirements>,
     /// The figures of the pod's cgroup, where there is one.
     pub cgroup: Option<PodFigures>,
+    /// The pod owns its CPUs, and its cgroup is to have no quota; told with the figures.
+    pub no_quota: bool,
     /// Whether anything was to be written at all.
     pub changed: bool,
     /// Why it could not be brought about.

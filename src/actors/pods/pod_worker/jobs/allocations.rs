@@ -1,19 +1,26 @@
-//! A pod worker's questions to `AllocationManager`: what the runtime was told of the pod's resources, and notes of it.
+//! A pod worker's questions to `AllocationManager`: what the runtime was told of the pod's resources, notes of it, and where
+//! its containers run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 
+use super::site::JobSite;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::ContainerResources;
+use crate::logic::resources::allocations::PodPinning;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
-use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg};
+use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg, HardwareMsg};
 
 /// Patience with `AllocationManager`, which waits for the disk.
 const KEEP_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Patience with its answer about hardware, which waits for nothing.
+const PINNING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks what the runtime was told of the pod before.
 pub(in super::super) fn recall(
@@ -44,4 +51,17 @@ pub(super) async fn note(
     let ask = |reply| AllocationManagerMsg::Actuate(actuated, reply);
     let asked = to.ask(cause.clone(), KEEP_PATIENCE, ask).await;
     asked.map_err(|error| error.to_string()).and_then(|kept| kept)
+}
+
+impl JobSite {
+    /// Where the pod's containers run; `starting` is about to be created. Where no policy gives anything nobody is asked.
+    pub(super) async fn pinning(&self, pod: &Pod, starting: Option<&str>, cause: &Cause) -> Result<PodPinning, String> {
+        if !self.tools.settings.resources.owns_hardware {
+            return Ok(PodPinning::default());
+        }
+        let (pod, starting) = (Arc::new(pod.clone()), starting.map(ToOwned::to_owned));
+        let ask = |reply| AllocationManagerMsg::Hardware(HardwareMsg::Find { pod, starting, reply });
+        let asked = self.tools.to.allocation_manager.ask(cause.clone(), PINNING_PATIENCE, ask).await;
+        asked.map_err(|error| format!("its CPUs and memory are not known: {error}"))
+    }
 }

@@ -49,7 +49,8 @@ impl JobSite {
     /// are told, to the node what concerns it.
     pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {
         let dns = self.dns().await?;
-        let (config, warnings) = self.sandbox_config(pod, attempt, dns).map_err(|error| error.to_string())?;
+        let no_quota = self.pinning(pod, None, cause).await?.no_quota;
+        let (config, warnings) = self.sandbox_config(pod, attempt, dns, no_quota).map_err(|error| error.to_string())?;
         let node = EventSubject::node(&self.tools.settings.node.name);
         for DnsWarning { reason, pod_message, node_message } in warnings {
             if let Some(message) = node_message {
@@ -65,7 +66,8 @@ impl JobSite {
     pub(super) async fn made_sandbox(&self, pod: &Pod, attempt: u32) -> Result<PodSandboxConfig, MappingError> {
         let settings = &self.tools.settings.node.dns;
         let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
-        Ok(self.sandbox_config(pod, attempt, dns)?.0)
+        // Its quota was told when it was made.
+        Ok(self.sandbox_config(pod, attempt, dns, false)?.0)
     }
 
     /// The node's facts about names, its resolver configuration read anew (CRI-06).
@@ -82,6 +84,7 @@ impl JobSite {
         pod: &Pod,
         attempt: u32,
         dns: NodeDns,
+        no_quota: bool,
     ) -> Result<(PodSandboxConfig, Vec<DnsWarning>), MappingError> {
         let settings = &self.tools.settings;
         let qos = pod_qos(pod, settings.resources.options.pod_level_resources);
@@ -92,7 +95,7 @@ impl JobSite {
             pod_logs: settings.node.pod_logs_dir.clone(),
             cgroup_parent,
             dns,
-            resources: sandbox_resources(pod, false, &settings.resources.options).into(),
+            resources: sandbox_resources(pod, no_quota, &settings.resources.options).into(),
             overhead: overhead_resources(pod, &settings.resources.options).into(),
             ..SandboxFacts::default()
         };
@@ -106,6 +109,7 @@ impl JobSite {
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
         given: &Given,
+        cause: &Cause,
     ) -> Result<ContainerConfig, String> {
         let Given { image, volumes, .. } = given;
         let settings = &self.tools.settings;
@@ -114,7 +118,12 @@ impl JobSite {
         let target = target(pod, start, given.runtime.as_deref())?;
         let own = |ip: std::net::IpAddr| ip.to_string();
         let pod_ips = if sandbox.host_network { self.host.reported().map(own).collect() } else { sandbox.ips.clone() };
-        let resources = self.resources(pod, container);
+        let pinning = self.pinning(pod, Some(&start.name), cause).await?.of(&start.name);
+        let resources = LinuxContainerResources {
+            cpuset_cpus: pinning.cpus,
+            cpuset_mems: pinning.mems,
+            ..self.resources(pod, container, pinning.no_quota).into()
+        };
         let prefer_ipv6 = settings.node.prefer_ipv6;
         let addresses = Addresses { pod_ips: pod_ips.clone(), host: self.host.clone(), prefer_ipv6 };
         // Side by side: each waits for another thread or actor, and the pod's start for all of them.
@@ -134,7 +143,7 @@ impl JobSite {
             environment,
             volume_mounts,
             volume_groups: volumes.volumes.values().filter_map(|volume| volume.group).collect(),
-            resources: resources.into(),
+            resources,
             etc_hosts_path,
             termination_log_path,
             selinux_enabled: settings.containers.selinux,
@@ -153,12 +162,13 @@ impl JobSite {
         overhead_resources(pod, &self.tools.settings.resources.options).into()
     }
 
-    pub(super) fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {
+    /// A container's amounts, for the kernel; `no_quota`: its CPUs are its own (RES-31).
+    pub(super) fn resources(&self, pod: &Pod, container: &Container, no_quota: bool) -> LinuxResources {
         let settings = &self.tools.settings;
         let options = &settings.resources.options;
         LinuxResources {
             hugepage_limits: container_hugepage_limits(pod, container, &settings.resources.hugepage_sizes, options),
-            ..container_resources(pod, container, &settings.resources.node_memory, false, options)
+            ..container_resources(pod, container, &settings.resources.node_memory, no_quota, options)
         }
     }
 

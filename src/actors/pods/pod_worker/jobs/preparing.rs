@@ -36,7 +36,7 @@ impl JobSite {
 
     async fn try_prepare(&self, pod: Arc<Pod>, anew: bool, cause: &Cause) -> Result<bool, String> {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
-        let made = self.make_cgroup(pod, anew).await?;
+        let made = self.make_cgroup(pod, anew, cause).await?;
         if let Some(own) = own.filter(|_| made && self.tools.settings.resources.resize.by_pod) {
             let noted =
                 note(&self.tools.to.allocation_manager, &self.uid, ContainerResources::new(), Some(own), cause).await;
@@ -45,14 +45,15 @@ impl JobSite {
         Ok(made)
     }
 
-    async fn make_cgroup(&self, pod: Arc<Pod>, anew: bool) -> Result<bool, String> {
+    async fn make_cgroup(&self, pod: Arc<Pod>, anew: bool, cause: &Cause) -> Result<bool, String> {
         let settings = &self.tools.settings;
         if !settings.resources.cgroup_tree.per_qos() {
             return Ok(false);
         }
         let qos = pod_qos(&pod, settings.resources.options.pod_level_resources);
         let name = settings.resources.cgroup_tree.pod(&self.uid, qos).map_err(|error| error.to_string())?;
-        let wanted = pod_cgroup_settings(&pod, false, &settings.resources.options);
+        let no_quota = self.pinning(&pod, None, cause).await?.no_quota;
+        let wanted = pod_cgroup_settings(&pod, no_quota, &settings.resources.options);
         let cgroups = Arc::clone(&self.tools.adapters.cgroups);
         let made = blocking::run(move || {
             if !anew && cgroups.exists(&name) { Ok(false) } else { cgroups.create(&name, &wanted).map(|()| true) }

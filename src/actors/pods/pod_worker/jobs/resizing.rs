@@ -19,6 +19,7 @@ use crate::logic::pods::pod_resize::{
     self, Amounts, ContainerResources, ContainerUpdate, PodFigures, ResizeReport, ResizeWork, Step, memory_check,
     merged, refusal, steps, with_amounts,
 };
+use crate::logic::resources::allocations::PodPinning;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::platform::host::blocking;
@@ -29,6 +30,7 @@ struct Resizing<'a> {
     pod: &'a Pod,
     work: &'a ResizeWork,
     cgroup: Option<CgroupName>,
+    pinning: PodPinning,
     wanted: PodFigures,
     current: PodFigures,
     report: ResizeReport,
@@ -43,6 +45,7 @@ impl JobSite {
             pod: &pod,
             work: &work,
             cgroup: None,
+            pinning: PodPinning::default(),
             wanted: PodFigures::default(),
             current: PodFigures::default(),
             report: ResizeReport::default(),
@@ -81,6 +84,8 @@ impl JobSite {
 
 impl Resizing<'_> {
     async fn carry_out(&mut self) -> Result<(), String> {
+        self.pinning = self.site.pinning(self.pod, None, &self.cause).await?;
+        self.report.no_quota = self.pinning.no_quota;
         let settings = &self.site.tools.settings;
         if settings.resources.cgroup_tree.per_qos() {
             self.look().await?;
@@ -130,7 +135,8 @@ impl Resizing<'_> {
         let read =
             read.map_err(|error| format!("unable to get pod cgroup config for pod {}: {error}", self.named()))?;
         self.current = PodFigures::of(&read);
-        self.wanted = PodFigures::of(&pod_cgroup_settings(self.pod, false, &settings.resources.options));
+        self.wanted =
+            PodFigures::of(&pod_cgroup_settings(self.pod, self.pinning.no_quota, &settings.resources.options));
         self.report.cgroup = Some(self.current);
         self.cgroup = Some(name);
         Ok(())
@@ -161,7 +167,8 @@ impl Resizing<'_> {
         let own = container.resources.clone().unwrap_or_default();
         let resources = with_amounts(&own, amounts);
         let resized = Container { resources: Some(resources.clone()), ..container.into_owned() };
-        let told: LinuxContainerResources = self.site.resources(self.pod, &resized).into();
+        let told: LinuxContainerResources =
+            self.site.resources(self.pod, &resized, self.pinning.of(&update.name).no_quota).into();
         let runtime = &self.site.tools.adapters.runtime;
         runtime
             .update_container_resources(&update.id, &told, &Labels::new())

@@ -76,7 +76,7 @@ impl JobSite {
     ) -> Result<Created, StartFailure> {
         let not_made = |message| StartFailure { reason: "CreateContainerConfigError", message };
         let (config, noted, sandbox_config) = futures_util::join!(
-            self.container_config(pod, start, sandbox, given),
+            self.container_config(pod, start, sandbox, given, cause),
             self.note_container(pod, &start.name, cause),
             self.made_sandbox(pod, sandbox.attempt),
         );

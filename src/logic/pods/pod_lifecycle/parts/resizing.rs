@@ -38,6 +38,8 @@ pub struct Resizing {
     starting: ContainerResources,
     /// The figures of the pod's cgroup; `None` until it was made or looked at.
     cgroup: Option<PodFigures>,
+    /// The pod's CPUs are its own, as the last look found, and its cgroup has no quota.
+    no_quota: bool,
     /// The figures with which it is being made.
     preparing: Option<(PodFigures, Option<ResourceRequirements>)>,
 }
@@ -133,7 +135,7 @@ impl Resizing {
 
     fn wanted_figures(&self, pod: Option<&Pod>) -> Option<PodFigures> {
         let means = self.means.filter(|means| means.per_pod)?;
-        Some(PodFigures::of(&pod_cgroup_settings(pod?, false, &means.options)))
+        Some(PodFigures::of(&pod_cgroup_settings(pod?, self.no_quota, &means.options)))
     }
 
     /// The changes by which running containers, and the pod's cgroup, get what the pod was given. The cgroup is
@@ -160,7 +162,7 @@ impl Resizing {
     /// A try to change resources has ended; says whether it failed.
     pub fn note_resized(&mut self, report: ResizeReport) -> bool {
         if report.cgroup.is_some() {
-            self.cgroup = report.cgroup;
+            (self.cgroup, self.no_quota) = (report.cgroup, report.no_quota);
         }
         self.note_actuated(report.containers, report.pod);
         report.problem.is_some()
@@ -204,6 +206,24 @@ mod tests {
     fn read(pod: &Pod) -> PodResources {
         let containers = [("web".to_owned(), made_with(pod))].into_iter().collect();
         PodResources { containers: Arc::new(containers), pod: None }
+    }
+
+    /// RES-31: a cgroup without a quota is as it is to be once the pod is known to own its CPUs.
+    #[test]
+    fn a_pod_with_cpus_of_its_own_needs_no_quota() {
+        let amounts = serde_json::json!({ "cpu": "1", "memory": "1Gi" });
+        let resources = serde_json::json!({ "requests": amounts, "limits": amounts });
+        let container = serde_json::json!({ "name": "web", "resources": resources });
+        let pod = serde_json::json!({ "metadata": {}, "spec": { "containers": [container] } });
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        let mut resizing = resizing();
+        let with_quota = resizing.wanted_figures(Some(&pod)).expect("per pod");
+        let found = PodFigures { cpu_quota: Some(-1), ..with_quota };
+        let report = ResizeReport { cgroup: Some(found), no_quota: true, ..ResizeReport::default() };
+        assert!(!resizing.note_resized(report));
+        let (wanted, is) = (resizing.wanted_figures(Some(&pod)).expect("per pod"), resizing.figures().expect("known"));
+        assert!(is.suits(&wanted, crate::logic::resources::CgroupVersion::V2));
+        assert!(!is.suits(&with_quota, crate::logic::resources::CgroupVersion::V2));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::PodManager;
 use crate::actors::kit::context::Context;
+use crate::actors::pods::pod_manager::PodManager;
 use crate::logic::model::ids::PodUid;
 use crate::logic::node::known_node::is_older;
 use crate::messages::Ended;
@@ -15,12 +15,12 @@ use crate::platform::cluster::kube_api::Place;
 
 impl PodManager {
     /// Whether what is known of the Node may keep the pod from here. Without an API server nobody knows more.
-    pub(super) fn may_go_by_node(&self, uid: &PodUid) -> bool {
+    pub(in super::super) fn may_go_by_node(&self, uid: &PodUid) -> bool {
         self.args.adapters.api.is_none() || self.node.is_none() || self.reread.is_done(uid)
     }
 
     /// Reads the Node for these pods; one call at a time.
-    pub(super) fn reread_node(&mut self, pods: Vec<PodUid>, context: &mut Context<PodManagerMsg>) {
+    pub(in super::super) fn reread_node(&mut self, pods: Vec<PodUid>, context: &mut Context<PodManagerMsg>) {
         if !self.reread.ask(pods) {
             return;
         }
@@ -37,7 +37,7 @@ impl PodManager {
     }
 
     /// The Node was read. Where it could not be, what is known of it has to do, as upstream.
-    pub(super) fn node_reread(&mut self, read: Ended<Box<Node>>, context: &mut Context<PodManagerMsg>) {
+    pub(in super::super) fn node_reread(&mut self, read: Ended<Box<Node>>, context: &mut Context<PodManagerMsg>) {
         match read.into_result() {
             // The watch may have told a newer one since.
             Ok(node) if self.node.as_ref().is_some_and(|known| is_older(&node, known)) => {}

@@ -1,0 +1,111 @@
+//! `PodManager`'s questions to `AllocationManager`: CPUs and memory of their own for pods that are to be admitted.
+//!
+//! One question at a time, about all pods that wait for one. Nothing of this runs where no policy gives anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::actors::kit::context::Context;
+use crate::actors::pods::pod_manager::PodManager;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_admission::is_over;
+use crate::logic::pods::pod_admission::placing::Placing;
+use crate::messages::Ended;
+use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
+use crate::messages::resources::allocation_manager::{AllocationManagerMsg, HardwareMsg, PlaceRequest};
+
+/// Patience with `AllocationManager`, which waits for the disk.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Wait before pods are asked about again that could not be decided.
+const RETRY: Duration = Duration::from_secs(5);
+
+impl PodManager {
+    /// Has these asked about.
+    pub(super) fn place(&mut self, pods: Vec<(PodUid, Arc<Pod>)>, context: &mut Context<PodManagerMsg>) {
+        self.admissions.placements.ask(pods);
+        let Some(pods) = self.admissions.placements.begin() else { return };
+        let holders = self.holders();
+        self.admissions.placements.note_told(holders.clone());
+        let (to, cause) = (self.args.to.allocation_manager.clone(), context.cause());
+        let work = async move {
+            let ask = |reply| AllocationManagerMsg::Hardware(HardwareMsg::Place(PlaceRequest { pods, holders, reply }));
+            to.ask(cause, PATIENCE, ask).await.map_err(|error| error.to_string())
+        };
+        context.start("place pods", "hardware", work, |outcome| {
+            PodManagerMsg::Admission(AdmissionMsg::Placed(outcome.into()))
+        });
+    }
+
+    /// The answers are there: the pods are judged by them.
+    pub(super) fn take_placed(
+        &mut self,
+        answers: Ended<BTreeMap<PodUid, Placing>>,
+        context: &mut Context<PodManagerMsg>,
+    ) {
+        let answered = self.admissions.placements.end(answers.into_result());
+        if self.admissions.placements.has_delayed() {
+            context.after(RETRY, PodManagerMsg::Admission(AdmissionMsg::PlaceAgainDue));
+        }
+        self.judge_placed(&answered, context);
+        self.place(vec![], context);
+    }
+
+    /// Pods that could not be decided are new again.
+    pub(super) fn place_again(&mut self, context: &mut Context<PodManagerMsg>) {
+        let delayed = self.admissions.placements.retry();
+        self.judge_placed(&delayed, context);
+    }
+
+    /// Judges these, of which the managers said something new. What runs goes on, whatever they said.
+    fn judge_placed(&mut self, pods: &BTreeSet<PodUid>, context: &mut Context<PodManagerMsg>) {
+        for uid in pods.iter().filter(|uid| self.admissions.is_admitted(uid)) {
+            if let Some(Placing::Refused { message, .. }) = self.admissions.placements.of(uid) {
+                tracing::warn!(%uid, message, "a pod that runs gets no CPUs and memory of its own, and goes on without");
+            }
+        }
+        let open = |uid: &&PodUid| !self.admissions.api.is_decided(uid) && self.sources.api_pod(uid).is_some();
+        let of_api: BTreeSet<PodUid> = pods.iter().filter(open).cloned().collect();
+        if !of_api.is_empty() && self.can_judge() {
+            self.judge_these(&of_api, context);
+        }
+        for (source, statics) in self.sources.statics().clone() {
+            let is_open = |uid: &&PodUid| statics.contains_key(*uid) && !self.admissions.is_admitted(uid);
+            if pods.iter().any(|uid| is_open(&uid)) {
+                self.admit_statics(source, &statics, context);
+                self.carry_out(context);
+            }
+        }
+        self.tell_active(context);
+        self.tell_undecided(context);
+    }
+
+    /// Pods that may hold hardware: all that are wanted and not refused, and all that still run. `None` until every source was
+    /// heard.
+    fn holders(&self) -> Option<Arc<BTreeSet<PodUid>>> {
+        if !self.admissions.placements.is_needed() || !self.roster.all_heard() || !self.can_judge() {
+            return None;
+        }
+        let is_wanted = |uid: &PodUid, pod: &Pod| !is_over(pod) && self.admissions.why_not(uid).is_none();
+        let wanted = self.sources.all().filter(|(uid, pod)| is_wanted(uid, pod)).map(|(uid, _)| uid);
+        let working = self.workers.iter().map(|(uid, _)| uid);
+        let listed = self.held.listed().keys().filter(|uid| self.held.is_alive(uid));
+        let all = wanted.chain(working).chain(listed).filter(|uid| !self.has_ended(uid));
+        Some(Arc::new(all.cloned().collect()))
+    }
+
+    /// Tells who holds hardware, where that has changed: the rest is free for others.
+    pub(in super::super) fn tell_holders(&mut self, context: &Context<PodManagerMsg>) {
+        let Some(holders) = self.holders() else { return };
+        if self.admissions.placements.knows_holders(&holders) {
+            return;
+        }
+        let wanted = |uid: &PodUid| holders.contains(uid);
+        self.admissions.placements.retain(wanted);
+        let message = AllocationManagerMsg::Hardware(HardwareMsg::Holders(Arc::clone(&holders)));
+        let has_room = context.try_tell(&self.args.to.allocation_manager, message);
+        self.admissions.placements.note_told(Some(holders).filter(|_| has_room));
+    }
+}
