@@ -95,6 +95,7 @@ fn explanation(one: &Explanation, colours: bool) -> String {
     out.push_str(&why(one, colours));
     out.push_str(&conditions(one, colours));
     out.push_str(&containers(&one.containers, colours));
+    out.push_str(&hardware(&one.hardware));
     out.push_str(&probes(&one.probes, colours));
     out.push_str(&worker(one));
     out.push_str(&events(&one.events, colours));
@@ -175,6 +176,15 @@ fn containers(all: &[ContainerShown], colours: bool) -> String {
         .collect();
     let head = ["CONTAINER", "ROLE", "STATE", "AGE", "READY", "RESTARTS", "LAST", "DETAIL"];
     format!("\n{}", table(&head, &rows, colours))
+}
+
+/// CPUs and memory of its own, and how they were chosen.
+fn hardware(lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = lines.iter().map(|line| format!("  {}\n", clean(line))).collect();
+    format!("\nHardware of its own:\n{}", lines.concat())
 }
 
 /// The cost of probes: rounds, and the time that they took.

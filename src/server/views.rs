@@ -63,6 +63,8 @@ pub struct Explanation {
     pub conditions: Vec<ConditionShown>,
     /// Init containers first.
     pub containers: Vec<ContainerShown>,
+    /// Why it has its CPUs and memory, or was refused for them; a line for each decision.
+    pub hardware: Vec<String>,
     /// The cost of its probes; by container and kind.
     pub probes: Vec<ProbeShown>,
     /// Restarts that wait for their back-off's end.

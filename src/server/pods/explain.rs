@@ -23,16 +23,18 @@ use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
 use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::images::image_manager::{ImageManagerMsg, PullProgress};
 use crate::messages::pods::pod_source::SourceKind;
-use crate::messages::prober::{ProbeCost, ProberMsg};
 use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::status::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 use crate::server::backend::Backend;
 use crate::server::sources::static_pod_name;
 use crate::server::views::actors_view::state_of;
 use crate::server::views::{
-    BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, ProbeShown, REFUSED,
-    WorkerShown,
+    BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, REFUSED, WorkerShown,
 };
+
+mod asked;
+
+use asked::{hardware, probes};
 
 /// The reason of a container that ended with status 0, as runtimes and the API have it.
 const COMPLETED: &str = "Completed";
@@ -142,6 +144,7 @@ async fn explain_exactly(
         let worker = workers.iter().find(|worker| is_worker_of(worker, namespace, name, view.uid.as_str()));
         let mut explained = explanation(backend, view, worker, &events, &progress);
         explained.probes = probes(backend, view).await;
+        explained.hardware = hardware(backend, &view.uid).await;
         found.push(explained);
     }
     add_evictions(backend, namespace, name, &mut found).await;
@@ -191,30 +194,6 @@ fn gone_pod(record: &EvictionRecord, why: Vec<String>) -> Explanation {
         ..PodRow::default()
     };
     Explanation { pod: row, why, ..Explanation::default() }
-}
-
-/// The cost of the pod's probes; nothing when nobody can say.
-async fn probes(backend: &Backend, view: &PodView) -> Vec<ProbeShown> {
-    let uid = view.uid.clone();
-    let asked = backend.directory.prober.ask(REQUEST, ASK_LIMIT, |reply| ProberMsg::Costs(uid, reply)).await;
-    asked.unwrap_or_default().into_iter().map(show_probe).collect()
-}
-
-fn show_probe(cost: ProbeCost) -> ProbeShown {
-    let counts = cost.counts;
-    ProbeShown {
-        container: cost.key.container.to_string(),
-        probe: cost.key.kind.to_string(),
-        action: cost.action.to_owned(),
-        period_seconds: cost.period.as_secs_f64(),
-        rounds: counts.successful + counts.failed + counts.errored,
-        failed: counts.failed,
-        timed_out: counts.timed_out,
-        errored: counts.errored,
-        spent_seconds: counts.spent.as_secs_f64(),
-        put_off_seconds: cost.put_off.map(|wait| wait.as_secs_f64()),
-        waits_for_turn: cost.waits_for_turn,
-    }
 }
 
 /// The call to the runtime that holds up the look at all pods (PAIN-02).
@@ -275,8 +254,21 @@ fn explanation(
     let why = if healthy { Vec::new() } else { reasons(&pod, worker.as_ref(), &containers, &conditions, &events) };
     let message = status.message.clone().unwrap_or_default();
     let back_offs = back_offs(view, now);
-    let (probes, node_problems) = (vec![], vec![]);
-    Explanation { pod, message, healthy, why, conditions, containers, probes, back_offs, worker, events, node_problems }
+    let (hardware, probes, node_problems) = (vec![], vec![], vec![]);
+    Explanation {
+        pod,
+        message,
+        healthy,
+        why,
+        conditions,
+        containers,
+        hardware,
+        probes,
+        back_offs,
+        worker,
+        events,
+        node_problems,
+    }
 }
 
 /// The chain from what holds the pod up now to what was told about it before.

@@ -1,6 +1,8 @@
-//! Pods: how many there are, how long they take to start, what is tried for them, their probes, resizes and volumes.
+//! Pods: how many there are, how long they take to start, what is tried for them, their hardware, probes, resizes and
+//! volumes.
 
 pub(super) mod attempt_metrics;
+pub(super) mod hardware_metrics;
 pub(super) mod pod_gauges;
 pub(super) mod pod_metrics;
 pub(super) mod probe_metrics;

@@ -14,7 +14,7 @@ use crate::telemetry::registry::families::{Family, MILLISECOND};
 use crate::telemetry::sources::Sources;
 
 /// How long either may be waited for; a scrape without its figures is better than none.
-const ASK_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const ASK_LIMIT: Duration = Duration::from_secs(2);
 
 pub(in crate::telemetry) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let (cause, to) = (Cause::outside("request"), &sources.directory);
