@@ -4,6 +4,7 @@ pub(super) mod agent;
 pub(super) mod cgroups;
 pub(super) mod events;
 pub(super) mod footprint;
+pub(super) mod hardware;
 pub(super) mod host;
 pub(super) mod machine;
 pub(super) mod network;

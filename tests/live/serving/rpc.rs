@@ -21,13 +21,13 @@ use crate::harness::{Node, PATIENCE, http_get};
 use crate::pods::{forever, pod, with};
 
 /// A client on a thread of its own.
-struct Client {
+pub struct Client {
     tokio: tokio::runtime::Runtime,
     socket: PathBuf,
 }
 
 impl Client {
-    fn of(node: &Node, socket: &str) -> Self {
+    pub fn of(node: &Node, socket: &str) -> Self {
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         Self { tokio, socket: node.dir.join("kubelet").join(socket) }
     }
@@ -42,7 +42,7 @@ impl Client {
         self.tokio.block_on(Endpoint::from_static("http://localhost").connect_with_connector(connect)).ok()
     }
 
-    fn list(&self) -> Option<Result<Vec<PodResources>, Status>> {
+    pub fn list(&self) -> Option<Result<Vec<PodResources>, Status>> {
         let mut client = PodResourcesListerClient::new(self.channel()?);
         let answer = self.tokio.block_on(client.list(ListPodResourcesRequest {}));
         Some(answer.map(|answer| answer.into_inner().pod_resources))
