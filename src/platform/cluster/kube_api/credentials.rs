@@ -16,12 +16,12 @@ use rustls::client::ResolvesClientCert;
 use rustls::sign::SingleCertAndKey;
 use tokio::time::Instant;
 
-use super::kubeconfig::exec_plugin::ExecCredential;
-use super::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig};
+use super::kubeconfig::exec_plugin::{ExecCredential, ExecError};
+use super::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig, KubeconfigError};
 use super::runtime_clock;
 use super::shown_files::ShownFiles;
-use super::transport::Identity;
-use crate::platform::cluster::key_pair::Pair;
+use super::transport::{Identity, IdentityError};
+use crate::platform::cluster::key_pair::{Pair, PairError};
 use crate::platform::cluster::live_certificate::LiveCertificate;
 use crate::platform::files::small_file::{read, words};
 use crate::platform::host::blocking;
@@ -30,6 +30,48 @@ use crate::platform::network::tls::{Offer, Trust, identified_client};
 
 /// How long a token's file is taken at its word.
 const TOKEN_PERIOD: Duration = Duration::from_secs(60);
+
+/// Why the client cannot show who it is. No error holds a token or a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CredentialsError {
+    /// Certificates rotate, and the first has not come yet.
+    #[error("there is no client certificate yet")]
+    NoCertificate,
+    /// A token cannot stand in a header.
+    #[error("net/http: invalid header field value for \"Authorization\"")]
+    Header,
+    /// The token's file is empty.
+    #[error("read empty token from file {0:?}")]
+    EmptyToken(String),
+    /// The token's file cannot be read.
+    #[error("failed to read token file {path:?}: open {path}: {problem}")]
+    TokenFile {
+        /// The file.
+        path: String,
+        /// The kernel's words.
+        problem: String,
+    },
+    /// The roots' file cannot be read.
+    #[error("open {path}: {problem}")]
+    Roots {
+        /// The file.
+        path: String,
+        /// The kernel's words.
+        problem: String,
+    },
+    /// There are no settings of TLS for these roots.
+    #[error("{0}")]
+    Tls(String),
+    /// The certificate's files cannot be read.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The certificate and its key are no pair.
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    /// The program gave none.
+    #[error(transparent)]
+    Program(#[from] ExecError),
+}
 
 /// A kubeconfig's identity, as connections and calls show it.
 pub struct Credentials {
@@ -52,7 +94,7 @@ pub struct Credentials {
 #[derive(Default)]
 struct Given {
     last: Option<ExecCredential>,
-    run: Option<BoxFuture<'static, Result<ExecCredential, String>>>,
+    run: Option<BoxFuture<'static, Result<ExecCredential, ExecError>>>,
 }
 
 /// The token that a file held.
@@ -92,7 +134,7 @@ impl Credentials {
 
     /// The program's output, from a new run where the last one has expired; `None` where no program is to be asked: as
     /// upstream, none is if there are other credentials.
-    async fn given(&self) -> Result<Option<ExecCredential>, String> {
+    async fn given(&self) -> Result<Option<ExecCredential>, ExecError> {
         let other = self.live.is_some()
             || self.kubeconfig.certificate != ClientCertificate::Absent
             || self.kubeconfig.bearer != Bearer::Absent;
@@ -117,7 +159,7 @@ impl Credentials {
         Ok(Some(fresh))
     }
 
-    async fn token_in(&self, path: &Path, before: Option<&str>) -> Result<String, String> {
+    async fn token_in(&self, path: &Path, before: Option<&str>) -> Result<String, CredentialsError> {
         let now = runtime_clock::now();
         let known = self.token().clone();
         if let Some(known) = known.as_ref().filter(|known| now < known.fresh_until) {
@@ -126,10 +168,10 @@ impl Credentials {
         let (file, shown) = (path.to_owned(), path.display().to_string());
         let fresh = match blocking::run(move || read(&file)).await {
             Ok(bytes) => match String::from_utf8_lossy(&bytes).trim() {
-                "" => Err(format!("read empty token from file {shown:?}")),
+                "" => Err(CredentialsError::EmptyToken(shown)),
                 token => Ok(token.to_owned()),
             },
-            Err(error) => Err(format!("failed to read token file {shown:?}: open {shown}: {}", words(&error))),
+            Err(error) => Err(CredentialsError::TokenFile { path: shown, problem: words(&error) }),
         };
         match (fresh, known) {
             (Ok(token), _) => {
@@ -152,14 +194,14 @@ impl Credentials {
         match blocking::run(move || certificate_of(&kubeconfig)).await {
             Ok(Some(pair)) => self.files.note(&pair),
             Ok(None) => {}
-            Err(error) => tracing::warn!(error, "Loading client cert failed"),
+            Err(error) => tracing::warn!(%error, "Loading client cert failed"),
         }
     }
 }
 
 #[async_trait::async_trait]
 impl Identity for Credentials {
-    async fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+    async fn tls(&self) -> Result<Arc<ClientConfig>, IdentityError> {
         let given = self.given().await?.and_then(|given| given.certificate);
         let (kubeconfig, live, offer) = (self.kubeconfig.clone(), self.live.clone(), self.offer);
         let (config, own) = blocking::run(move || {
@@ -177,12 +219,14 @@ impl Identity for Credentials {
                 Authority::Anyone => Trust::Anyone,
                 Authority::Data(pem) => Trust::Roots(pem.clone()),
                 Authority::File(path) => {
-                    let wrong = |error| format!("open {}: {}", path.display(), words(&error));
+                    let shown = path.display().to_string();
+                    let wrong = |error| CredentialsError::Roots { path: shown, problem: words(&error) };
                     Trust::Roots(read(path).map_err(wrong)?)
                 }
             };
-            let config = identified_client(&trust, identity, offer).map_err(|error| error.to_string())?;
-            Ok::<_, String>((config, own))
+            let config = identified_client(&trust, identity, offer);
+            let config = config.map_err(|error| CredentialsError::Tls(error.to_string()))?;
+            Ok::<_, CredentialsError>((config, own))
         })
         .await?;
         if let (Some(pair), ClientCertificate::Files { .. }) = (own, &self.kubeconfig.certificate) {
@@ -210,10 +254,10 @@ impl Identity for Credentials {
         }
     }
 
-    async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
+    async fn authorization(&self) -> Result<Option<HeaderValue>, IdentityError> {
         // As nobody the server would refuse nearly everything, and some of it is not said twice.
         if self.live.as_ref().is_some_and(|live| live.current().is_none()) && self.kubeconfig.server.tls() {
-            return Err("there is no client certificate yet".to_owned());
+            return Err(CredentialsError::NoCertificate.into());
         }
         let text = match &self.kubeconfig.bearer {
             Bearer::Token(token) => format!("Bearer {token}"),
@@ -228,8 +272,7 @@ impl Identity for Credentials {
                 None => return Ok(None),
             },
         };
-        let mut value = HeaderValue::from_str(text.trim())
-            .map_err(|_| "net/http: invalid header field value for \"Authorization\"".to_owned())?;
+        let mut value = HeaderValue::from_str(text.trim()).map_err(|_| CredentialsError::Header)?;
         value.set_sensitive(true);
         Ok(Some(value))
     }
@@ -256,9 +299,9 @@ impl Identity for Credentials {
 }
 
 /// The kubeconfig's own certificate, read from its files if need be.
-fn certificate_of(kubeconfig: &Kubeconfig) -> Result<Option<Pair>, String> {
-    let pem = kubeconfig.certificate_pem().map_err(|error| error.to_string())?;
-    pem.map(|(chain, key)| Pair::parse(&chain, &key)).transpose().map_err(|error| error.to_string())
+fn certificate_of(kubeconfig: &Kubeconfig) -> Result<Option<Pair>, CredentialsError> {
+    let pem = kubeconfig.certificate_pem()?;
+    Ok(pem.map(|(chain, key)| Pair::parse(&chain, &key)).transpose()?)
 }
 
 fn fixed(pair: &Pair) -> Arc<dyn ResolvesClientCert> {

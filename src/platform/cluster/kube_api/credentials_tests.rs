@@ -73,8 +73,8 @@ fn kubeconfig(folder: &Path, address: &str, user: &str) -> Kubeconfig {
     Kubeconfig::load(&path).expect("usable")
 }
 
-async fn shown(credentials: &Credentials) -> Result<String, String> {
-    let value = credentials.authorization().await?;
+async fn header_of(credentials: &Credentials) -> Result<String, String> {
+    let value = credentials.authorization().await.map_err(|error| error.to_string())?;
     assert!(value.as_ref().is_none_or(|value| value.is_sensitive()), "it must not be printed");
     Ok(value.map(|value| value.to_str().expect("text").to_owned()).unwrap_or_default())
 }
@@ -84,23 +84,27 @@ async fn a_tokens_file_is_read_again_each_minute() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("token");
     let credentials = Credentials::new(kubeconfig(folder.path(), "h", "{tokenFile: token}"), Offer::Http2, wall());
-    let missing = shown(&credentials).await.expect_err("not there");
+    let missing = header_of(&credentials).await.expect_err("not there");
     assert!(missing.starts_with("failed to read token file") && missing.ends_with("no such file or directory"));
     std::fs::write(&path, " one\n").expect("written");
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer one"));
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer one"));
     std::fs::write(&path, "two").expect("written");
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer one"), "a minute is not over");
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer one"), "a minute is not over");
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer two"));
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer two"));
     std::fs::write(&path, "").expect("written");
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer two"), "the last one counts until there is another");
+    assert_eq!(
+        header_of(&credentials).await.as_deref(),
+        Ok("Bearer two"),
+        "the last one counts until there is another"
+    );
     std::fs::write(&path, "three").expect("written");
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer three"), "what could not be read is read again");
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer three"), "what could not be read is read again");
     std::fs::write(&path, "four").expect("written");
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer three"));
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer three"));
     credentials.refused(None).await;
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer four"), "the server takes the old one no more");
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer four"), "the server takes the old one no more");
     assert!(!format!("{credentials:?}").contains("four"));
 }
 
@@ -114,7 +118,7 @@ async fn given_tokens_and_passwords_are_shown() {
         ("{token: t, exec: {command: /nonexistent, apiVersion: client.authentication.k8s.io/v1beta1}}", "Bearer t"),
     ] {
         let credentials = Credentials::new(kubeconfig(folder.path(), "h", user), Offer::Http2, wall());
-        assert_eq!(shown(&credentials).await.as_deref(), Ok(expected), "{user}");
+        assert_eq!(header_of(&credentials).await.as_deref(), Ok(expected), "{user}");
     }
 }
 
@@ -143,15 +147,15 @@ async fn a_program_is_run_when_its_token_has_ended_or_was_refused() {
     let config = program(folder.path(), ", \\\"expirationTimestamp\\\": \\\"2030-01-01T01:00:00Z\\\"");
     let wall = wall();
     let credentials = Credentials::new(config, Offer::Http2, Arc::clone(&wall) as Arc<dyn Clock>);
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-1-a"));
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-1-a"));
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer t-1-a"));
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer t-1-a"));
     let first = HeaderValue::from_static("Bearer t-1-a");
     credentials.refused(Some(&first)).await;
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-2-a"));
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer t-2-a"));
     credentials.refused(Some(&first)).await;
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-2-a"), "a late word on the one before");
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer t-2-a"), "a late word on the one before");
     wall.0.store(NEW_YEAR.plus(Duration::from_secs(3601)).0, Ordering::Relaxed);
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-3-a"));
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer t-3-a"));
     assert_eq!(credentials.generation(), 0, "a token needs no new connection");
 }
 
@@ -164,9 +168,9 @@ async fn a_program_that_is_slower_than_its_caller_is_waited_for_by_the_next() {
     let waits = format!("#!/bin/sh\nuntil [ -e {} ]; do sleep 0.01; done\n{prints}", gate.display());
     write_program(&script, &waits);
     let credentials = Credentials::new(config, Offer::Http2, wall());
-    tokio::time::timeout(Duration::from_millis(50), shown(&credentials)).await.expect_err("the caller gives up");
+    tokio::time::timeout(Duration::from_millis(50), header_of(&credentials)).await.expect_err("the caller gives up");
     std::fs::write(&gate, "").expect("written");
-    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-1-a"), "it was not run a second time");
+    assert_eq!(header_of(&credentials).await.as_deref(), Ok("Bearer t-1-a"), "it was not run a second time");
 }
 
 #[tokio::test]
@@ -175,7 +179,7 @@ async fn a_program_that_fails_says_so_in_the_usual_words() {
     let run = async |script: &str| {
         let config = program(folder.path(), "");
         write_program(&folder.path().join("plugin"), &format!("#!/bin/sh\n{script}\n"));
-        let text = shown(&Credentials::new(config, Offer::Http2, wall())).await.expect_err("fails");
+        let text = header_of(&Credentials::new(config, Offer::Http2, wall())).await.expect_err("fails");
         text.replace(&*folder.path().to_string_lossy(), "/f")
     };
     assert_eq!(run("exit 3").await, "exec: executable /f/./plugin failed with exit code 3");
@@ -193,7 +197,7 @@ async fn a_program_that_fails_says_so_in_the_usual_words() {
     assert!(run(&printed("v1beta1", "")).await.starts_with("exec plugin is configured to use API version"));
     let config = program(folder.path(), "");
     std::fs::remove_file(folder.path().join("plugin")).expect("removed");
-    let gone = shown(&Credentials::new(config, Offer::Http2, wall())).await.expect_err("gone");
+    let gone = header_of(&Credentials::new(config, Offer::Http2, wall())).await.expect_err("gone");
     assert!(gone.starts_with("exec: executable ") && gone.ends_with(" not found"), "{gone}");
 }
 

@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use super::file::{data, text};
 use crate::logic::model::time::Moment;
-use crate::platform::cluster::key_pair::Pair;
+use crate::platform::cluster::key_pair::{Pair, PairError};
 use crate::platform::files::small_file::read;
 use crate::platform::host::program::Program;
 
@@ -25,6 +25,70 @@ const CONFIG_EXTENSION: &str = "client.authentication.k8s.io/exec";
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The most bytes that it may print.
 const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Why a program gave no credentials; in upstream's words where it has some. The output is secret and in no text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExecError {
+    /// The configuration asks for a version that is not spoken.
+    #[error("exec plugin: invalid apiVersion {0:?}")]
+    Version(String),
+    /// The configuration asks for a terminal.
+    #[error("exec plugin cannot support interactive mode: standard input is not a terminal")]
+    Interactive,
+    /// It did not end in time.
+    #[error("exec: executable {0} did not end within 60 s")]
+    Late(String),
+    /// It is not there; with the configuration's hint.
+    #[error("exec: executable {name} not found{hint}")]
+    NotFound {
+        /// The program.
+        name: String,
+        /// Empty, or an empty line and the hint.
+        hint: String,
+    },
+    /// It failed; with the configuration's hint.
+    #[error("exec: executable {name} failed with exit code {code}{hint}")]
+    Failed {
+        /// The program.
+        name: String,
+        /// Its exit code.
+        code: i32,
+        /// Empty, or an empty line and the hint.
+        hint: String,
+    },
+    /// It could not be run, or a signal ended it.
+    #[error("exec: {0}")]
+    Run(String),
+    /// Its output cannot be used.
+    #[error("decoding stdout: {0}")]
+    Output(String),
+    /// Its output is of another version.
+    #[error("exec plugin is configured to use API version {wanted}, plugin returned version {printed}")]
+    OtherVersion {
+        /// The configured one.
+        wanted: String,
+        /// The program's.
+        printed: String,
+    },
+    /// Its output has no status.
+    #[error("exec plugin didn't return a status field")]
+    NoStatus,
+    /// Its output has no credentials.
+    #[error("exec plugin didn't return a token or cert/key pair")]
+    Nothing,
+    /// Its output has half of a pair.
+    #[error("exec plugin returned only certificate or key, not both")]
+    HalfPair,
+    /// Its certificate and key are no pair.
+    #[error("failed parsing client key/certificate: {0}")]
+    Pair(PairError),
+}
+
+impl ExecError {
+    fn output(problem: &str) -> Self {
+        Self::Output(problem.to_owned())
+    }
+}
 
 /// How to run the program.
 #[derive(Clone)]
@@ -72,9 +136,9 @@ struct PrintedStatus {
 
 impl ExecPlugin {
     /// Checks what can be checked before it is run.
-    pub(in crate::platform::cluster::kube_api) fn new(exec: ExecConfig, cluster: &Cluster) -> Result<Self, String> {
+    pub(in crate::platform::cluster::kube_api) fn new(exec: ExecConfig, cluster: &Cluster) -> Result<Self, ExecError> {
         if !VERSIONS.contains(&text(&exec.api_version)) {
-            return Err(format!("exec plugin: invalid apiVersion {:?}", text(&exec.api_version)));
+            return Err(ExecError::Version(text(&exec.api_version).to_owned()));
         }
         let mut spec = json!({"interactive": false});
         if exec.provide_cluster_info {
@@ -87,18 +151,17 @@ impl ExecPlugin {
     /// Runs it once.
     ///
     /// # Errors
-    /// In upstream's words where it has some.
-    pub(in crate::platform::cluster::kube_api) async fn run(self) -> Result<ExecCredential, String> {
+    /// See [`ExecError`].
+    pub(in crate::platform::cluster::kube_api) async fn run(self) -> Result<ExecCredential, ExecError> {
         if self.exec.interactive_mode == Some(ExecInteractiveMode::Always) {
-            return Err("exec plugin cannot support interactive mode: standard input is not a terminal".to_owned());
+            return Err(ExecError::Interactive);
         }
         let output = tokio::time::timeout(TIMEOUT, self.output()).await;
-        let output =
-            output.map_err(|_| format!("exec: executable {} did not end within 60 s", text(&self.exec.command)))??;
+        let output = output.map_err(|_| ExecError::Late(text(&self.exec.command).to_owned()))??;
         self.read(&output)
     }
 
-    async fn output(&self) -> Result<Vec<u8>, String> {
+    async fn output(&self) -> Result<Vec<u8>, ExecError> {
         let name = text(&self.exec.command);
         let mut command = Command::new(name);
         command.args(self.exec.args.iter().flatten());
@@ -108,21 +171,21 @@ impl ExecPlugin {
         // Its complaints go where the agent's own log goes.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = Program::start(&mut command).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => format!("exec: executable {name} not found{}", self.hint()),
-            _ => format!("exec: {error}"),
+            std::io::ErrorKind::NotFound => ExecError::NotFound { name: name.to_owned(), hint: self.hint() },
+            _ => ExecError::Run(error.to_string()),
         })?;
         let mut output = vec![];
         let stdout = child.stdout.take().expect("it is piped");
         let read = stdout.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut output).await;
-        read.map_err(|error| format!("decoding stdout: {error}"))?;
+        read.map_err(|error| ExecError::Output(error.to_string()))?;
         if output.len() as u64 > OUTPUT_BYTES_MAX {
-            return Err("decoding stdout: larger than 1 MiB".to_owned());
+            return Err(ExecError::output("larger than 1 MiB"));
         }
-        let status = child.wait().await.map_err(|error| format!("exec: {error}"))?;
+        let status = child.wait().await.map_err(|error| ExecError::Run(error.to_string()))?;
         match status.code() {
             Some(0) => Ok(output),
-            Some(code) => Err(format!("exec: executable {name} failed with exit code {code}{}", self.hint())),
-            None => Err(format!("exec: {status}")),
+            Some(code) => Err(ExecError::Failed { name: name.to_owned(), code, hint: self.hint() }),
+            None => Err(ExecError::Run(status.to_string())),
         }
     }
 
@@ -131,37 +194,29 @@ impl ExecPlugin {
         if hint.is_empty() { String::new() } else { format!("\n\n{hint}") }
     }
 
-    fn read(&self, output: &[u8]) -> Result<ExecCredential, String> {
-        let wrong = |_| "decoding stdout: it is no ExecCredential".to_owned();
-        let printed: Printed = serde_json::from_slice(output).map_err(wrong)?;
+    fn read(&self, output: &[u8]) -> Result<ExecCredential, ExecError> {
+        let other = || ExecError::output("it is no ExecCredential");
+        let printed: Printed = serde_json::from_slice(output).map_err(|_| other())?;
         if printed.kind != "ExecCredential" {
-            return Err("decoding stdout: it is no ExecCredential".to_owned());
+            return Err(other());
         }
         let version = text(&self.exec.api_version);
         if printed.api_version != version {
-            return Err(format!(
-                "exec plugin is configured to use API version {version}, plugin returned version {}",
-                printed.api_version
-            ));
+            return Err(ExecError::OtherVersion { wanted: version.to_owned(), printed: printed.api_version });
         }
-        let status = printed.status.ok_or_else(|| "exec plugin didn't return a status field".to_owned())?;
+        let status = printed.status.ok_or(ExecError::NoStatus)?;
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         let token = given(status.token);
         let certificate = match (given(status.client_certificate_data), given(status.client_key_data)) {
-            (Some(chain), Some(key)) => {
-                let wrong = |error| format!("failed parsing client key/certificate: {error}");
-                Some(Pair::parse(chain.as_bytes(), key.as_bytes()).map_err(wrong)?)
-            }
-            (None, None) if token.is_none() => {
-                return Err("exec plugin didn't return a token or cert/key pair".to_owned());
-            }
+            (Some(chain), Some(key)) => Some(Pair::parse(chain.as_bytes(), key.as_bytes()).map_err(ExecError::Pair)?),
+            (None, None) if token.is_none() => return Err(ExecError::Nothing),
             (None, None) => None,
-            _ => return Err("exec plugin returned only certificate or key, not both".to_owned()),
+            _ => return Err(ExecError::HalfPair),
         };
         let expires = match status.expiration_timestamp {
             None => None,
             Some(text) => {
-                let wrong = |_| "decoding stdout: expirationTimestamp is no time".to_owned();
+                let wrong = |_| ExecError::output("expirationTimestamp is no time");
                 Some(Moment::from_timestamp(text.parse().map_err(wrong)?))
             }
         };

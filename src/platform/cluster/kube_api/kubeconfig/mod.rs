@@ -29,6 +29,12 @@ use file::{complete, data, is_sound, secret, text};
 #[error("{0}")]
 pub struct KubeconfigError(pub String);
 
+impl KubeconfigError {
+    fn new(problem: impl std::error::Error) -> Self {
+        Self(problem.to_string())
+    }
+}
+
 /// One context of a kubeconfig: the current one.
 #[derive(Clone)]
 pub struct Kubeconfig {
@@ -134,16 +140,16 @@ impl Kubeconfig {
         validate::usable(user_name, &user, &context.cluster, &cluster)?;
         let authority = authority(&cluster)?;
         let tls = authority != Authority::System || has_certificate(&user);
-        let server = Endpoint::parse(text(&cluster.server), tls).map_err(KubeconfigError)?;
+        let server = Endpoint::parse(text(&cluster.server), tls).map_err(KubeconfigError::new)?;
         if let Some(provider) = &user.auth_provider {
             return Err(KubeconfigError(format!("no Auth Provider found for name {:?}", provider.name)));
         }
-        let exec =
-            user.exec.clone().map(|exec| ExecPlugin::new(exec, &cluster)).transpose().map_err(KubeconfigError)?;
+        let exec = user.exec.clone().map(|exec| ExecPlugin::new(exec, &cluster)).transpose();
+        let exec = exec.map_err(KubeconfigError::new)?;
         let proxy = Some(text(&cluster.proxy_url)).filter(|url| !url.is_empty());
         Ok(Self {
             server,
-            proxy: proxy.map(Proxy::parse).transpose().map_err(KubeconfigError)?,
+            proxy: proxy.map(Proxy::parse).transpose().map_err(KubeconfigError::new)?,
             tls_server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
             authority,
             certificate: certificate(&user),
@@ -167,7 +173,7 @@ impl Kubeconfig {
     pub fn way(&self) -> Result<Option<Proxy>, KubeconfigError> {
         match &self.proxy {
             Some(proxy) => Ok(Some(proxy.clone())),
-            None => Proxy::from_environment(&self.server).map_err(KubeconfigError),
+            None => Proxy::from_environment(&self.server).map_err(KubeconfigError::new),
         }
     }
 

@@ -14,14 +14,19 @@ pub struct Endpoint {
     prefix: String,
 }
 
+/// A text is no address of a server; in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("host must be a URL or a host:port pair: {0:?}")]
+pub struct EndpointError(String);
+
 impl Endpoint {
     /// From a kubeconfig's `server`. As in upstream's client, an address without a scheme is taken for `http`, or for
     /// `https` where TLS is configured.
     ///
     /// # Errors
-    /// In upstream's words, when it is no address of a server.
-    pub fn parse(server: &str, tls: bool) -> Result<Self, String> {
-        let wrong = || format!("host must be a URL or a host:port pair: {server:?}");
+    /// It is no address of a server.
+    pub fn parse(server: &str, tls: bool) -> Result<Self, EndpointError> {
+        let wrong = || EndpointError(server.to_owned());
         let with_scheme =
             if server.contains("://") { server.to_owned() } else { format!("{}://{server}", scheme(tls)) };
         let url = Url::parse(&with_scheme).map_err(|_| wrong())?;

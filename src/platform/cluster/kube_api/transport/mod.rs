@@ -36,9 +36,9 @@ use super::{ApiServer, Lane, Observed};
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls::Offer;
 use crate::platform::observer::Observer;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, EndpointError};
 use pool::{Answer, Group};
-pub use proxy::Proxy;
+pub use proxy::{Proxy, ProxyError};
 pub use rate::{Rate, RateLimit};
 
 /// How often a call is made on another connection because the one chosen was closing.
@@ -49,12 +49,15 @@ const TRIES_MAX: usize = 3;
 #[error("{0}")]
 pub struct TransportError(pub String);
 
+/// Why the client cannot show who it is; callers only pass it on.
+pub type IdentityError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The client's identity, and the servers that it trusts. Asked anew for each connection and each call, for all of it may
 /// change while the agent runs.
 #[async_trait::async_trait]
 pub trait Identity: Send + Sync {
     /// TLS settings of the next connection.
-    async fn tls(&self) -> Result<Arc<ClientConfig>, String>;
+    async fn tls(&self) -> Result<Arc<ClientConfig>, IdentityError>;
     /// The name that the server's certificate is held against, if it is not the address' (`tls-server-name`).
     fn server_name(&self) -> Option<String> {
         None
@@ -66,7 +69,7 @@ pub trait Identity: Send + Sync {
     /// Before each call: what may have been exchanged since is looked at, if that is due.
     async fn look(&self) {}
     /// The header of the next call, apart from the certificate: `Bearer …`, marked as a secret.
-    async fn authorization(&self) -> Result<Option<HeaderValue>, String>;
+    async fn authorization(&self) -> Result<Option<HeaderValue>, IdentityError>;
     /// As whom it is called, where that is somebody else (`as` of a kubeconfig).
     fn impersonation(&self) -> Option<&HeaderMap> {
         None

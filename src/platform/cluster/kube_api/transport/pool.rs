@@ -106,7 +106,8 @@ impl Group {
     async fn connect(&self) -> Result<(Sender, Arc<Tasks>), TransportError> {
         let mut tls = None;
         if self.settings.server.tls() || self.settings.proxy.as_ref().is_some_and(Proxy::tls) {
-            tls = Some(self.identity.tls().await.map_err(TransportError)?);
+            let given = self.identity.tls().await;
+            tls = Some(given.map_err(|error| TransportError(error.to_string()))?);
         }
         let name = self.identity.server_name().unwrap_or_else(|| self.settings.server.host().to_owned());
         connect::open(&self.settings, tls, &name).await

@@ -48,13 +48,35 @@ impl fmt::Debug for Proxy {
     }
 }
 
+/// Why a proxy cannot be used. Its URL may hold a password, so no error repeats it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyError {
+    /// It is no URL.
+    #[error("could not parse: {0}")]
+    Parse(#[from] url::ParseError),
+    /// The agent does not speak to proxies of this kind.
+    #[error("unsupported scheme {0:?}, must be http, https, or socks5")]
+    Scheme(String),
+    /// It names no host.
+    #[error("it names no host")]
+    NoHost,
+    /// The environment names it.
+    #[error("invalid {variable}: {problem}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// The fault in its value.
+        problem: Box<ProxyError>,
+    },
+}
+
 impl Proxy {
     /// From a URL. It may hold a password, so it is not repeated.
     ///
     /// # Errors
     /// When it is none, or is of a kind that the agent does not speak.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text).map_err(|error| format!("could not parse: {error}"))?;
+    pub fn parse(text: &str) -> Result<Self, ProxyError> {
+        let url = Url::parse(text)?;
         let named = !url.username().is_empty() || url.password().is_some();
         let user = named.then(|| (unescaped(url.username()), unescaped(url.password().unwrap_or_default())));
         let basic = |user: Option<(String, String)>| {
@@ -64,9 +86,9 @@ impl Proxy {
             "http" => (Kind::Http { tls: false, authorization: basic(user) }, 80),
             "https" => (Kind::Http { tls: true, authorization: basic(user) }, 443),
             "socks5" | "socks5h" => (Kind::Socks { user }, 1080),
-            other => return Err(format!("unsupported scheme {other:?}, must be http, https, or socks5")),
+            other => return Err(ProxyError::Scheme(other.to_owned())),
         };
-        let host = match url.host().ok_or("it names no host")? {
+        let host = match url.host().ok_or(ProxyError::NoHost)? {
             Host::Domain(name) => name.to_owned(),
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => address.to_string(),
@@ -83,7 +105,7 @@ impl Proxy {
     ///
     /// # Errors
     /// When it cannot be used; the text names the variable.
-    pub fn from_environment(server: &Endpoint) -> Result<Option<Self>, String> {
+    pub fn from_environment(server: &Endpoint) -> Result<Option<Self>, ProxyError> {
         let environment = ProxyEnvironment::read(|name| std::env::var(name).ok());
         let Some((variable, value)) = environment.of(server.tls(), server.host(), server.port()) else {
             return Ok(None);
@@ -91,7 +113,8 @@ impl Proxy {
         // As with Go's library, a name alone is that of a proxy without TLS.
         let is_url = Url::parse(value).is_ok_and(|url| url.host().is_some());
         let with_scheme = if is_url { value.to_owned() } else { format!("http://{value}") };
-        Self::parse(&with_scheme).map(Some).map_err(|error| format!("invalid {variable}: {error}"))
+        let parsed = Self::parse(&with_scheme).map(Some);
+        parsed.map_err(|problem| ProxyError::Environment { variable, problem: Box::new(problem) })
     }
 
     /// Whether the proxy itself is reached by TLS.
@@ -204,7 +227,7 @@ mod cases {
             ("ftp://p", "unsupported scheme \"ftp\", must be http, https, or socks5"),
             ("p", "could not parse: relative URL without a base"),
         ] {
-            assert_eq!(Proxy::parse(url), Err(why.to_owned()), "{url}");
+            assert_eq!(Proxy::parse(url).expect_err("no proxy").to_string(), why, "{url}");
         }
     }
 }

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Endpoint, Identity, Rate, Settings, Transport};
+use super::{Endpoint, Identity, IdentityError, Rate, Settings, Transport};
 use crate::platform::cluster::kube_api::credentials::Credentials;
 use crate::platform::cluster::kube_api::kubeconfig::Kubeconfig;
 use crate::platform::cluster::kube_api::{ApiServer, Lane, Place, Selector, WatchFrom};
@@ -45,16 +45,16 @@ pub(super) fn someone(offer: Offer) -> Arc<dyn Identity> {
 
 #[async_trait::async_trait]
 impl Identity for Someone {
-    async fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+    async fn tls(&self) -> Result<Arc<ClientConfig>, IdentityError> {
         let roots = std::fs::read(certificate()).expect("the fixture");
-        identified_client(&Trust::Roots(roots), None, self.offer).map_err(|error| error.to_string())
+        Ok(identified_client(&Trust::Roots(roots), None, self.offer)?)
     }
 
     fn server_name(&self) -> Option<String> {
         self.name.clone()
     }
 
-    async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
+    async fn authorization(&self) -> Result<Option<HeaderValue>, IdentityError> {
         Ok(Some(HeaderValue::from_static("Bearer t")))
     }
 
