@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
+use super::{Ended, Panicked, describe};
 use crate::cri::ImageFsInfo;
 use crate::logic::statistics::sample::{RawSample, Snapshot, Wanted};
 use crate::logic::statistics::summary::{ClaimReference, FsStats};
@@ -83,7 +83,7 @@ pub enum StatsCollectorMsg {
     /// From itself: the newest snapshot may be too old by now to serve anybody.
     ForgetDue,
     /// From itself: a look ended.
-    Looked(Result<Result<Box<Looked>, String>, Panicked>),
+    Looked(Ended<Box<Looked>>),
     /// From itself: the volumes that are there.
     VolumesListed(Result<Option<Vec<VolumeThere>>, Panicked>),
     /// From itself: walks ended; with those that there was no time for.

@@ -128,16 +128,16 @@ impl Actor for ImageGc {
             }
             ImageGcMsg::Looked(outcome) => {
                 self.looking = false;
-                match outcome.map_err(|panicked| panicked.to_string()) {
-                    Ok(Ok(look)) => self.looked(look, context),
-                    Ok(Err(problem)) | Err(problem) => self.fail(&problem, context),
+                match outcome.into_result() {
+                    Ok(look) => self.looked(look, context),
+                    Err(problem) => self.fail(&problem, context),
                 }
             }
             ImageGcMsg::Removed(outcome) => {
                 self.removal_ended();
-                match outcome.map_err(|panicked| panicked.to_string()) {
-                    Ok(Ok(removed)) => self.removed(&removed, context),
-                    Ok(Err(problem)) | Err(problem) => self.fail(&problem, context),
+                match outcome.into_result() {
+                    Ok(removed) => self.removed(&removed, context),
+                    Err(problem) => self.fail(&problem, context),
                 }
             }
         }
@@ -187,7 +187,8 @@ impl ImageGc {
         self.looking = true;
         self.looked_at = context.now();
         let args = Arc::clone(&self.args);
-        context.start("look at images", "all images", async move { look(&args).await }, ImageGcMsg::Looked);
+        let work = async move { look(&args).await };
+        context.start("look at images", "all images", work, |outcome| ImageGcMsg::Looked(outcome.into()));
     }
 
     fn looked(&mut self, look: ImageLook, context: &mut Context<ImageGcMsg>) {
@@ -248,7 +249,7 @@ impl ImageGc {
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Images/GarbageCollect");
         let (me, cause) = (context.address().clone(), context.cause());
         let work = async move { remove(&args, pass, me, cause).await }.instrument(span);
-        context.start("remove images", about, work, ImageGcMsg::Removed);
+        context.start("remove images", about, work, |outcome| ImageGcMsg::Removed(outcome.into()));
     }
 
     fn removed(&mut self, outcome: &ImagesRemoved, context: &mut Context<ImageGcMsg>) {

@@ -99,7 +99,7 @@ impl Actor for ResourceManager {
             ResourceManagerMsg::TiersMade(outcome) => {
                 self.busy = false;
                 self.tiers = None;
-                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                match outcome.into_result() {
                     Ok(TiersMade { tiers, unlimited }) => {
                         self.made_once = true;
                         self.tiers = Some(tiers);
@@ -129,11 +129,11 @@ impl ResourceManager {
             return;
         }
         let (args, wanted) = (Arc::clone(&self.args), Box::new(tiers(&self.args, &self.active)));
-        let work = blocking::run(move || match set_tiers(&args, &wanted) {
-            Ok(unlimited) => Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) }),
-            Err(error) => Err(error.to_string()),
+        let work = blocking::run(move || {
+            let unlimited = set_tiers(&args, &wanted).map_err(|error| error.to_string())?;
+            Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) })
         });
-        context.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersMade);
+        context.start("set tier cgroups", "kubepods", work, |outcome| ResourceManagerMsg::TiersMade(outcome.into()));
     }
 
     /// Upstream's Events: each failure until the first success, and that. A new incarnation does not repeat it.

@@ -24,7 +24,7 @@ use crate::logic::model::time::Stamp;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::pods::pod_source::{FileSourceMsg, SourceKind};
 use crate::messages::status::status_manager::{RefusedManifest, StatusManagerMsg};
-use crate::platform::pods::manifests::{Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
+use crate::platform::pods::manifests::{Folder, FolderChange, ManifestFile, ManifestFolder};
 
 /// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole, and
 /// many changes are read together.
@@ -127,9 +127,8 @@ impl Actor for FileSource {
             }
             FileSourceMsg::Scanned(outcome) => {
                 self.scanning = false;
-                match outcome.map_err(|panicked| panicked.to_string()) {
-                    Ok(Ok(folder)) => self.take(folder, context),
-                    Ok(Err(error)) => tracing::error!(%error, "static pods cannot be read"),
+                match outcome.into_result() {
+                    Ok(folder) => self.take(folder, context),
                     Err(error) => tracing::error!(error, "static pods cannot be read"),
                 }
                 let settles = self.scan_again || self.settling.is_some();
@@ -200,7 +199,8 @@ impl FileSource {
         (self.scan_again, self.read) = (false, context.clock().uptime());
         self.removed_before.append(&mut self.removed);
         let folder = self.folder();
-        context.start("read folder", "static pod path", async move { folder.scan().await }, scanned);
+        let work = async move { folder.scan().await };
+        context.start("read folder", "static pod path", work, |outcome| FileSourceMsg::Scanned(outcome.into()));
     }
 
     fn take(&mut self, folder: Folder, context: &Context<FileSourceMsg>) {
@@ -304,8 +304,4 @@ impl FileSource {
         }
         by_name.into_values().map(|(uid, pod, _)| (uid, pod)).collect()
     }
-}
-
-fn scanned(outcome: Result<Result<Folder, ScanError>, crate::messages::Panicked>) -> FileSourceMsg {
-    FileSourceMsg::Scanned(outcome)
 }

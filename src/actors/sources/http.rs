@@ -70,11 +70,7 @@ impl Actor for HttpSource {
         match message {
             HttpSourceMsg::FetchDue => self.fetch(context),
             HttpSourceMsg::FetchEnded(outcome) => {
-                let taken = match outcome {
-                    Ok(Ok(fetched)) => self.take(&fetched.body, context),
-                    Ok(Err(error)) => Err(error.to_string()),
-                    Err(panicked) => Err(panicked.to_string()),
-                };
+                let taken = outcome.into_result().and_then(|fetched| self.take(&fetched.body, context));
                 self.log(taken);
                 context.after(self.args.check_period, HttpSourceMsg::FetchDue);
             }
@@ -91,7 +87,8 @@ impl Actor for HttpSource {
 impl HttpSource {
     fn fetch(&self, context: &mut Context<HttpSourceMsg>) {
         let Some(url) = self.args.url.clone() else { return };
-        context.start("fetch manifests", "static pod URL", async move { url.fetch().await }, HttpSourceMsg::FetchEnded);
+        let work = async move { url.fetch().await };
+        context.start("fetch manifests", "static pod URL", work, |outcome| HttpSourceMsg::FetchEnded(outcome.into()));
     }
 
     /// A URL that fails is asked every few seconds: the first failures say all that there is to say.

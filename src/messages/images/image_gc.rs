@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ractor::RpcReplyPort;
 
 use crate::logic::images::image_garbage::{DiskUse, ListedImage};
-use crate::messages::{Panicked, describe};
+use crate::messages::{Ended, describe};
 
 /// The runtime's images and their users.
 #[derive(Debug)]
@@ -43,9 +43,9 @@ pub enum ImageGcMsg {
     /// From its own removal of images: whether this one is still nobody's.
     MayGo(Box<ListedImage>, RpcReplyPort<bool>),
     /// From itself: images, containers and disk were looked at.
-    Looked(Result<Result<ImageLook, String>, Panicked>),
+    Looked(Ended<ImageLook>),
     /// From itself: images were removed.
-    Removed(Result<Result<ImagesRemoved, String>, Panicked>),
+    Removed(Ended<ImagesRemoved>),
 }
 
 describe!(ImageGcMsg);

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::messages::{Panicked, describe};
+use crate::messages::{Ended, Panicked, describe};
 use crate::platform::pods::manifests::{FetchError, Fetched, Folder, FolderChange, ScanError};
 
 /// Where a pod is wanted from.
@@ -40,7 +40,7 @@ pub enum FileSourceMsg {
     /// From itself: time to watch again.
     WatchDue,
     /// From itself: the folder was read.
-    Scanned(Result<Result<Folder, ScanError>, Panicked>),
+    Scanned(Ended<Folder, ScanError>),
     /// From Root: `PodManager` was started again; tell it everything once more.
     Repeat,
 }
@@ -53,7 +53,7 @@ pub enum HttpSourceMsg {
     /// From itself: time to ask.
     FetchDue,
     /// From itself: the URL was asked.
-    FetchEnded(Result<Result<Fetched, FetchError>, Panicked>),
+    FetchEnded(Ended<Fetched, FetchError>),
     /// From Root: `PodManager` was started again; tell it everything once more.
     Repeat,
 }

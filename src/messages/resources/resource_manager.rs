@@ -1,7 +1,7 @@
 //! To `ResourceManager`.
 
 use crate::logic::resources::{CgroupSettings, TierSums};
-use crate::messages::{Panicked, describe};
+use crate::messages::{Ended, describe};
 
 /// The settings of the cgroups above the pods' own.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum ResourceManagerMsg {
     /// changes.
     ActivePods(TierSums),
     /// From itself: the cgroups of all pods and of the tiers are there, or why they cannot be.
-    TiersMade(Result<Result<TiersMade, String>, Panicked>),
+    TiersMade(Ended<TiersMade>),
     /// From itself: time to set them again.
     RefreshDue,
 }

@@ -14,6 +14,7 @@ use crate::actors::wiring::start_alone;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::images::image_garbage::ListedImage;
 use crate::logic::model::ids::FullName;
+use crate::messages::Ended;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::images::image_gc::{ImageGcMsg, ImagesRemoved};
 use crate::messages::root::Child;
@@ -223,7 +224,7 @@ async fn an_image_that_is_just_being_removed_is_not_handed_out() {
         let asked = answer_to(&played.agent, ImageRequest { policy, ..request("web", "app:1") });
         let removal = async {
             seconds(30.0).await;
-            let ended = ImageGcMsg::Removed(Ok(Ok(ImagesRemoved::default())));
+            let ended = ImageGcMsg::Removed(Ended::Done(ImagesRemoved::default()));
             gc.tell(Cause::outside("test"), ended).expect("there is room");
         };
         let (found, ()) = futures_util::future::join(asked, removal).await;

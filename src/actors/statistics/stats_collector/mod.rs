@@ -137,9 +137,9 @@ impl Actor for StatsCollector {
                 let uptime = context.clock().uptime();
                 self.newest.take_if(|(_, _, began)| uptime.saturating_sub(*began) >= KEPT);
             }
-            StatsCollectorMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
-                Ok(Ok(looked)) => self.looked(*looked, context),
-                Ok(Err(problem)) | Err(problem) => self.failed(&problem, context),
+            StatsCollectorMsg::Looked(outcome) => match outcome.into_result() {
+                Ok(looked) => self.looked(*looked, context),
+                Err(problem) => self.failed(&problem, context),
             },
             StatsCollectorMsg::VolumesListed(listed) => {
                 self.listing = false;
@@ -208,7 +208,7 @@ impl StatsCollector {
         self.look = Some(Look { wanted, began: uptime, sample: None });
         let args = Arc::clone(&self.args);
         let work = async move { steps::look(&args, needs).await.map(Box::new) };
-        context.start("look at statistics", name_of(wanted), work, StatsCollectorMsg::Looked);
+        context.start("look at statistics", name_of(wanted), work, |outcome| StatsCollectorMsg::Looked(outcome.into()));
     }
 
     fn looked(&mut self, looked: Looked, context: &mut Context<StatsCollectorMsg>) {
