@@ -1,6 +1,5 @@
 //! The agent of the configuration: settings, adapters, addresses and listeners, put together. Nothing runs yet.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +7,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::adapters::{self, Means};
+use super::host::HostFacts;
 use super::resource_managers::{check_state, resource_managers};
-use super::settings::HostFacts;
 use super::threads::Elsewhere;
 use super::{api, serving, settings};
 use crate::actors::agent::Agent;
@@ -106,10 +105,12 @@ fn listeners(
     if let Some(secure) = serving::listener(invocation, agent, backend)? {
         listeners.push(Arc::new(secure));
     }
-    if let Some(address) = socket_address("healthzBindAddress", &config.healthz_bind_address, config.healthz_port)? {
+    if let Some(address) =
+        serving::socket_address("healthzBindAddress", &config.healthz_bind_address, config.healthz_port)?
+    {
         listeners.push(Arc::new(HealthzListener::new(address, backend)));
     }
-    if let Some(address) = socket_address("address", &config.address, config.read_only_port)? {
+    if let Some(address) = serving::socket_address("address", &config.address, config.read_only_port)? {
         let listener = ReadOnlyListener::bind(address, backend);
         listeners.push(Arc::new(listener.map_err(|error| format!("listen on {address}: {error}"))?));
     }
@@ -122,13 +123,6 @@ fn pages(invocation: &Invocation) -> Result<Pages, String> {
         serde_json::to_string(&Configz(&invocation.config, &invocation.flags)).map_err(|error| error.to_string())?;
     let version = config::KUBERNETES_VERSION.to_owned();
     Ok(Pages { configz, version, flags: invocation.shown_flags.clone() })
-}
-
-/// Address and port; `None` for port 0, which turns the listener off.
-pub(super) fn socket_address(field: &str, address: &str, port: i32) -> Result<Option<SocketAddr>, String> {
-    let port = u16::try_from(port).map_err(|_| format!("{field}: port {port} is out of range"))?;
-    let ip: IpAddr = address.parse().map_err(|_| format!("{field} {address:?} is not an IP address"))?;
-    Ok((port != 0).then(|| SocketAddr::new(ip, port)))
 }
 
 /// Asks the runtime who makes cgroups; its word counts over the configuration's (CFG-31, CFG-32).

@@ -1,10 +1,12 @@
 //! The host: its facts, whether the agent may run on it, and what is made ready on it before the tree starts.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::settings::HostFacts;
 use crate::config::Invocation;
 use crate::logic::formats::cpu_list::CpuList;
+use crate::logic::model::time::Moment;
 use crate::logic::network::node_addresses::parse_node_ips;
 use crate::logic::node::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
 use crate::logic::resources::CgroupVersion;
@@ -15,6 +17,41 @@ use crate::platform::host::kernel_tunables::{KernelTunables, TunableError};
 use crate::platform::host::process;
 use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};
 use crate::platform::volumes::knows_noswap;
+
+/// The facts of the host on which settings depend.
+#[derive(Clone, Debug)]
+pub struct HostFacts {
+    /// The node's name: lower case, never empty.
+    pub node_name: String,
+    /// Processors that are online.
+    pub cpus: i64,
+    /// All memory, in bytes.
+    pub memory_bytes: i64,
+    /// The most process IDs.
+    pub pids_max: i64,
+    /// Which cgroups the host has.
+    pub cgroup_version: CgroupVersion,
+    /// Whether swap is accounted by cgroups.
+    pub swap_controller: bool,
+    /// All swap, in bytes.
+    pub swap_bytes: i64,
+    /// See `NodeSettings::memory_may_be_swapped`.
+    pub memory_may_be_swapped: bool,
+    /// See `SecuritySettings::thermal_throttle_paths`.
+    pub thermal_throttle_paths: Vec<String>,
+    /// The kernel's release, such as `6.1.0-13-amd64`.
+    pub kernel_release: String,
+    /// Whether the host enforces AppArmor profiles.
+    pub app_armor: bool,
+    /// Whether SELinux is on.
+    pub selinux: bool,
+    /// How many huge pages the host has, by their size in bytes.
+    pub hugepages: BTreeMap<u64, u64>,
+    /// `--node-ip`.
+    pub node_ips: Vec<IpAddr>,
+    /// When the machine booted, where that is known.
+    pub booted: Option<Moment>,
+}
 
 /// Reads what settings depend on.
 ///

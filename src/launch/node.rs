@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::settings::HostFacts;
+use super::host::HostFacts;
 use crate::actors::settings::NodeSettings;
 use crate::config::version::KUBERNETES_VERSION;
 use crate::config::{Config, GoDuration, Invocation};

@@ -1,6 +1,7 @@
 //! The authenticated port: its certificate (asked for, given in files, or made here: NODE-52, NODE-53), who is let in, and
 //! what they may. Reads files and wires.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -76,6 +77,13 @@ pub(super) fn client_authorities(invocation: &Invocation) -> Result<Option<Arc<C
     opened.map(|found| Some(Arc::new(found))).map_err(|error| format!("unable to load client CA file {path}: {error}"))
 }
 
+/// Address and port; `None` for port 0, which turns the listener off.
+pub(super) fn socket_address(field: &str, address: &str, port: i32) -> Result<Option<SocketAddr>, String> {
+    let port = u16::try_from(port).map_err(|_| format!("{field}: port {port} is out of range"))?;
+    let ip: IpAddr = address.parse().map_err(|_| format!("{field} {address:?} is not an IP address"))?;
+    Ok((port != 0).then(|| SocketAddr::new(ip, port)))
+}
+
 /// The authenticated port; `None` without `enableServer`.
 ///
 /// # Errors
@@ -86,8 +94,7 @@ pub(super) fn listener(
     backend: &Arc<Backend>,
 ) -> Result<Option<SecureListener>, String> {
     let config = &invocation.config;
-    let Some(address) =
-        super::assembly::socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server)
+    let Some(address) = socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server)
     else {
         return Ok(None);
     };

@@ -1,11 +1,11 @@
 //! From the configuration to what actors are told.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::host::HostFacts;
 use crate::actors::settings::{
     LogSettings, NetworkSettings, PodSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings,
     Settings, SourceSettings, StatisticsSettings,
@@ -39,41 +39,6 @@ use crate::logic::resources::{
 use crate::logic::serving::{ServedLogs, StreamSettings};
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::node_facts::LinuxNodeFacts;
-
-/// The facts of the host on which settings depend.
-#[derive(Clone, Debug)]
-pub struct HostFacts {
-    /// The node's name: lower case, never empty.
-    pub node_name: String,
-    /// Processors that are online.
-    pub cpus: i64,
-    /// All memory, in bytes.
-    pub memory_bytes: i64,
-    /// The most process IDs.
-    pub pids_max: i64,
-    /// Which cgroups the host has.
-    pub cgroup_version: CgroupVersion,
-    /// Whether swap is accounted by cgroups.
-    pub swap_controller: bool,
-    /// All swap, in bytes.
-    pub swap_bytes: i64,
-    /// See `NodeSettings::memory_may_be_swapped`.
-    pub memory_may_be_swapped: bool,
-    /// See `SecuritySettings::thermal_throttle_paths`.
-    pub thermal_throttle_paths: Vec<String>,
-    /// The kernel's release, such as `6.1.0-13-amd64`.
-    pub kernel_release: String,
-    /// Whether the host enforces AppArmor profiles.
-    pub app_armor: bool,
-    /// Whether SELinux is on.
-    pub selinux: bool,
-    /// How many huge pages the host has, by their size in bytes.
-    pub hugepages: BTreeMap<u64, u64>,
-    /// `--node-ip`.
-    pub node_ips: Vec<IpAddr>,
-    /// When the machine booted, where that is known.
-    pub booted: Option<Moment>,
-}
 
 /// All that actors are given, a part for each domain.
 ///

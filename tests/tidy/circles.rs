@@ -15,13 +15,10 @@ const KNOWN: &[(&[&str], &str)] = &[
         &["actors::kit::actor", "actors::kit::context"],
         "an actor's turn is given its context, and a context starts actors: one definition in two files",
     ),
-    (&["actors::pods", "actors::runtime"], "until the removal of a container lies below both"),
-    (&["launch::node", "launch::settings"], "until settings are a struct for each domain"),
     (
         &["logic::pods::pod_lifecycle::job", "logic::pods::pod_lifecycle::parts"],
         "until a job's end lies below the parts",
     ),
-    (&["launch::assembly", "launch::serving"], "until the address of a socket lies below both"),
 ];
 
 /// A place in the crate: `["logic", "model", "ids"]`.

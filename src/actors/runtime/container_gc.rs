@@ -15,7 +15,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
-use crate::actors::pods::pod_worker::jobs::remove_container;
+use crate::actors::runtime::removal::remove_container;
 use crate::cri::RuntimeService;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;

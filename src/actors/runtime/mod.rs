@@ -3,4 +3,5 @@
 pub mod container_gc;
 pub mod log_rotator;
 pub mod pleg;
+pub mod removal;
 pub mod runtime_monitor;

@@ -19,7 +19,6 @@ mod volumes;
 
 pub(super) use allocations::recall;
 pub(in crate::actors) use removing::destroy_cgroup;
-pub use removing::remove_container;
 pub use site::JobSite;
 pub(super) use starting::Given;
 pub use stop_memory::StopMemory;

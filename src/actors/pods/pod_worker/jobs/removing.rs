@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::problems::joined;
 use super::site::JobSite;
-use crate::cri::RuntimeService;
-use crate::logic::logs::log_path::log_link_name;
+use crate::actors::runtime::removal::remove_container;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::pods::pod_lifecycle::{JobEnd, Remains};
@@ -16,7 +15,6 @@ use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::pod_qos;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::host::blocking;
-use crate::platform::pods::pod_files::PodFiles;
 
 impl JobSite {
     /// Removes dead containers with their logs, each whatever became of the others.
@@ -89,23 +87,4 @@ pub(in crate::actors) async fn destroy_cgroup(
         }
     });
     destroyed.await.map_err(|error| error.to_string())
-}
-
-/// Removes a container with its log and the log's link, log first, as upstream: what has no container has no log.
-pub async fn remove_container(
-    runtime: &dyn RuntimeService,
-    files: &dyn PodFiles,
-    known: Option<&RuntimePod>,
-    id: &ContainerId,
-) -> Result<(), String> {
-    let container = known.and_then(|known| known.containers.iter().find(|container| container.id == *id));
-    if let (Some(known), Some(container)) = (known, container) {
-        let (name, namespace) = (&known.full_name.name, &known.full_name.namespace);
-        let link = log_link_name(name, namespace, &container.name, id.as_str());
-        if !container.log_path.is_empty() {
-            let removed = files.remove_container_log(&link, &container.log_path).await;
-            removed.map_err(|error| error.to_string())?;
-        }
-    }
-    runtime.remove_container(id).await.map_err(|error| error.to_string())
 }
