@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::logic::model::start_reason::StartReason;
+
 /// `imagePullPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullPolicy {
@@ -41,9 +43,8 @@ pub struct ImageInUse {
 /// Why an image cannot be had now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFailure {
-    /// The waiting reason, such as `ErrImagePull`; empty for an image that was not asked for: what keeps the pod is told
-    /// elsewhere.
-    pub reason: &'static str,
+    /// The waiting reason; `None` for an image that was not asked for: the pod has another problem, told elsewhere.
+    pub reason: Option<StartReason>,
     /// A sentence.
     pub message: String,
     /// When another try makes sense; `None` leaves it to the pod.
@@ -53,12 +54,12 @@ pub struct ImageFailure {
 impl ImageFailure {
     /// The agent's own work on the image was lost.
     pub fn lost(why: String) -> Self {
-        Self { reason: "ErrImagePull", message: why, retry_after: None }
+        Self { reason: Some(StartReason::ErrImagePull), message: why, retry_after: None }
     }
 
     /// Nothing was asked for, since the pod cannot have a sandbox.
     pub fn not_tried(why: String) -> Self {
-        Self { reason: "", message: why, retry_after: None }
+        Self { reason: None, message: why, retry_after: None }
     }
 }
 
@@ -83,16 +84,16 @@ pub fn decide(policy: PullPolicy, present: Option<bool>) -> ImageDecision {
 }
 
 /// Reason and message of a failed pull. The runtime marks two cases by how its text starts.
-pub fn pull_failure(image: &str, error: &str) -> (&'static str, String) {
+pub fn pull_failure(image: &str, error: &str) -> (StartReason, String) {
     if let Some(detail) = error.strip_prefix("RegistryUnavailable") {
         let text = format!("image pull failed for {image} because the registry is unavailable{detail}");
-        return ("RegistryUnavailable", text);
+        return (StartReason::RegistryUnavailable, text);
     }
     if let Some(detail) = error.strip_prefix("SignatureValidationFailed") {
         let text = format!("image pull failed for {image} because the signature validation failed{detail}");
-        return ("SignatureValidationFailed", text);
+        return (StartReason::SignatureValidationFailed, text);
     }
-    ("ErrImagePull", error.to_owned())
+    (StartReason::ErrImagePull, error.to_owned())
 }
 
 #[cfg(test)]
@@ -117,10 +118,10 @@ mod tests {
 
     #[test]
     fn marked_errors_get_their_own_reason() {
-        assert_eq!(pull_failure("a:1", "not found").0, "ErrImagePull");
-        assert_eq!(pull_failure("a:1", "RegistryUnavailable: 503").0, "RegistryUnavailable");
+        assert_eq!(pull_failure("a:1", "not found").0, StartReason::ErrImagePull);
+        assert_eq!(pull_failure("a:1", "RegistryUnavailable: 503").0, StartReason::RegistryUnavailable);
         let (reason, message) = pull_failure("a:1", "SignatureValidationFailed: no key");
-        assert_eq!(reason, "SignatureValidationFailed");
+        assert_eq!(reason, StartReason::SignatureValidationFailed);
         assert_eq!(message, "image pull failed for a:1 because the signature validation failed: no key");
     }
 }

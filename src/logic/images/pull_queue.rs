@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::logic::model::backoff::{Backoff, BackoffPolicy, Wait};
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::Steady;
 
 /// How pulls are limited.
@@ -27,7 +28,7 @@ pub enum Verdict {
     /// It was queued.
     Queued,
     /// It failed before, and must wait; with the reason and message of that failure.
-    BackingOff(Wait, Option<(String, String)>),
+    BackingOff(Wait, Option<(StartReason, String)>),
 }
 
 /// The next turn in the queue.
@@ -52,7 +53,7 @@ pub struct PullQueue {
     tokens: f64,
     filled_at: Duration,
     back_off: Backoff,
-    failures: BTreeMap<String, (String, String)>,
+    failures: BTreeMap<String, (StartReason, String)>,
     queue: VecDeque<Queued>,
     /// By number, whose each is.
     running: BTreeMap<u64, PodUid>,
@@ -73,7 +74,7 @@ impl PullQueue {
     }
 
     /// Whether a pull of `key` has to wait, and the reason and message of what failed before.
-    pub fn back_off(&self, key: &str, now: Steady) -> Option<(Wait, Option<(String, String)>)> {
+    pub fn back_off(&self, key: &str, now: Steady) -> Option<(Wait, Option<(StartReason, String)>)> {
         self.back_off.wait(key, now).map(|wait| (wait, self.failures.get(key).cloned()))
     }
 
@@ -128,7 +129,7 @@ impl PullQueue {
     }
 
     /// A pull failed: begins its back-off.
-    pub fn failed(&mut self, number: u64, key: &str, failure: (String, String), now: Steady) {
+    pub fn failed(&mut self, number: u64, key: &str, failure: (StartReason, String), now: Steady) {
         self.running.remove(&number);
         self.back_off.fail(key, now);
         self.failures.insert(key.to_owned(), failure);
@@ -272,13 +273,13 @@ mod tests {
         let mut queue = queue(Some(1), None, 1);
         want(&mut queue, 1, "k", 0);
         turns(&mut queue, 0.0);
-        queue.failed(1, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Steady(0));
+        queue.failed(1, "k", (StartReason::ErrImagePull, "gone".to_owned()), Steady(0));
         let Verdict::BackingOff(wait, why) = want(&mut queue, 2, "k", 5) else { panic!("no wait") };
         assert_eq!(wait.period, Duration::from_secs(10));
-        assert_eq!(why, Some(("ErrImagePull".to_owned(), "gone".to_owned())));
+        assert_eq!(why, Some((StartReason::ErrImagePull, "gone".to_owned())));
         assert_eq!(want(&mut queue, 3, "k", 11), Verdict::Queued);
         assert_eq!(want(&mut queue, 4, "other", 5), Verdict::Queued);
-        queue.failed(3, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Steady(0));
+        queue.failed(3, "k", (StartReason::ErrImagePull, "gone".to_owned()), Steady(0));
         queue.forgive("k");
         assert_eq!(want(&mut queue, 5, "k", 5), Verdict::Queued);
     }

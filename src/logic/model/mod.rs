@@ -15,4 +15,5 @@ pub mod restart_budget;
 pub mod restart_policy;
 pub mod runtime_health;
 pub mod runtime_pod;
+pub mod start_reason;
 pub mod time;

@@ -10,21 +10,27 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
 use crate::logic::model::time::Moment;
 
-/// Why a preempted pod had to go.
-pub const PREEMPTING: &str = "Preempting";
-/// The sentence to [`PREEMPTING`].
+/// The sentence of a preempted pod.
 pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
-/// Why an evicted pod had to go.
-pub const EVICTED: &str = "Evicted";
 
 /// The shortest time that a pod's end may take before it is an Event: what the runtime needs.
 const PATIENCE_MIN: Duration = Duration::from_secs(10);
 
-/// Why the node ends a pod, and what its status says of it.
+/// Why the node ends a pod. Its `Display` is the reason in the pod's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+pub enum StopCause {
+    /// It makes room for a critical pod.
+    #[strum(to_string = "Preempting")]
+    Preempted,
+    /// The node is short of something, or the pod exceeds a limit of its own.
+    Evicted,
+}
+
+/// The end of a pod by the node, and its words in the pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStop {
-    /// The status's reason.
-    pub reason: &'static str,
+    /// The cause.
+    pub cause: StopCause,
     /// The status's sentence.
     pub message: String,
     /// The sentence of the condition `DisruptionTarget`; `None` for a pod that goes because of a limit of its own.
@@ -37,21 +43,21 @@ impl NodeStop {
     /// Of a pod that makes room for a critical one.
     pub fn preempted(since: Moment) -> Self {
         let disruption = Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned());
-        Self { reason: PREEMPTING, message: PREEMPTED.to_owned(), disruption, since }
+        Self { cause: StopCause::Preempted, message: PREEMPTED.to_owned(), disruption, since }
     }
 
     /// Of an evicted pod.
     pub fn evicted(message: String, is_disruption: bool, since: Moment) -> Self {
         let disruption = is_disruption.then(|| message.clone());
-        Self { reason: EVICTED, message, disruption, since }
+        Self { cause: StopCause::Evicted, message, disruption, since }
     }
 
     /// The status of such a pod. A preempted pod whose containers all ended well when they were stopped has succeeded, as
     /// upstream has it; an evicted one has failed, however its containers ended.
     pub fn status(&self, mut status: PodStatus) -> PodStatus {
-        if self.reason == EVICTED || status.phase.as_deref() != Some(SUCCEEDED) {
+        if self.cause == StopCause::Evicted || status.phase.as_deref() != Some(SUCCEEDED) {
             status.phase = Some(FAILED.to_owned());
-            status.reason = Some(self.reason.to_owned());
+            status.reason = Some(self.cause.to_string());
             status.message = Some(self.message.clone());
         }
         let Some(disruption) = &self.disruption else { return status };
@@ -91,7 +97,7 @@ mod tests {
             .expect("a status")
     }
 
-    fn told(stop: &NodeStop, phase: &str) -> (String, Option<String>, Option<String>) {
+    fn end_of(stop: &NodeStop, phase: &str) -> (String, Option<String>, Option<String>) {
         let told = stop.status(status(phase));
         let disruption = told
             .conditions
@@ -108,10 +114,10 @@ mod tests {
         let reason = Some("Evicted".to_owned());
         for phase in ["Running", "Succeeded", "Failed"] {
             let expected = ("Failed".to_owned(), reason.clone(), Some("The node was low. ".to_owned()));
-            assert_eq!(told(&pressure, phase), expected, "{phase}");
+            assert_eq!(end_of(&pressure, phase), expected, "{phase}");
         }
         let limit = NodeStop::evicted("Too much. ".to_owned(), false, Moment(1));
-        assert_eq!(told(&limit, "Running"), ("Failed".to_owned(), reason, None));
+        assert_eq!(end_of(&limit, "Running"), ("Failed".to_owned(), reason, None));
         assert_eq!(limit.status(status("Running")).message.as_deref(), Some("Too much. "));
         let generation = pressure.status(status("Running")).conditions.and_then(|all| all.last()?.observed_generation);
         assert_eq!(generation, Some(3));
@@ -122,8 +128,8 @@ mod tests {
     fn a_preempted_pod_that_ended_well_has_succeeded() {
         let stop = NodeStop::preempted(Moment(1));
         let disruption = Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned());
-        assert_eq!(told(&stop, "Running"), ("Failed".to_owned(), Some(PREEMPTING.to_owned()), disruption.clone()));
-        assert_eq!(told(&stop, "Succeeded"), ("Succeeded".to_owned(), None, disruption));
+        assert_eq!(end_of(&stop, "Running"), ("Failed".to_owned(), Some("Preempting".to_owned()), disruption.clone()));
+        assert_eq!(end_of(&stop, "Succeeded"), ("Succeeded".to_owned(), None, disruption));
     }
 
     /// EVI-37.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::node_stop::{EVICTED, NodeStop};
+use super::node_stop::{NodeStop, StopCause};
 use super::pod_roster::is_static;
 use super::wait::{AdmissionWait, PodWait};
 use crate::logic::manifest::supported::unsupported_fields;
@@ -270,7 +270,7 @@ impl Admissions {
     pub fn stop(&mut self, uid: &PodUid, stop: NodeStop, until: Moment) -> Option<Arc<NodeStop>> {
         self.admitted.remove(uid).then(|| {
             let stop = Arc::new(stop);
-            self.refused.insert(uid.clone(), (stop.reason.to_owned(), stop.message.clone()));
+            self.refused.insert(uid.clone(), (stop.cause.to_string(), stop.message.clone()));
             self.stops.insert(uid.clone(), (Arc::clone(&stop), until));
             stop
         })
@@ -459,7 +459,7 @@ fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
         return Some(never("PodFeatureUnsupported", message));
     }
     if let Some(message) = pressure::refusal(pod, abilities.pressure, abilities.pod_level) {
-        return Some(never(EVICTED, message));
+        return Some(never(<&str>::from(StopCause::Evicted), message));
     }
     if let Some(message) = abilities.sysctls.refusal(pod) {
         return Some(never("SysctlForbidden", message));

@@ -145,7 +145,7 @@ impl fmt::Display for StageWait {
 
 /// A failure that is tried again; the same from try to try, so that it is reported once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum Problem {
     /// The pod has no cgroup; with why.
     Cgroup(String),
     /// It has no sandbox; with why.
@@ -158,7 +158,7 @@ pub enum Obstacle {
     Release(String),
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cgroup(problem) => write!(f, "waits for its cgroup: {problem}"),

@@ -17,7 +17,7 @@ use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_health::hangs;
 use crate::logic::model::time::Moment;
-use crate::logic::pods::node_stop::EVICTED;
+use crate::logic::pods::node_stop::StopCause;
 use crate::logic::pods::wait::PodWait;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
 use crate::messages::eviction_manager::EvictionManagerMsg;
@@ -190,7 +190,7 @@ fn gone_pod(record: &EvictionRecord, why: Vec<String>) -> Explanation {
         name: record.name.clone(),
         uid: record.uid.to_string(),
         phase: FAILED.to_owned(),
-        reason: EVICTED.to_owned(),
+        reason: StopCause::Evicted.to_string(),
         ..PodRow::default()
     };
     Explanation { pod: row, why, ..Explanation::default() }
@@ -405,10 +405,10 @@ fn containers(pod: &Pod, status: &PodStatus, now: Moment) -> Vec<ContainerShown>
 }
 
 fn container(role: &str, status: &ContainerStatus, now: Moment) -> ContainerShown {
-    let state = status.state.as_ref().map(|state| told(state, now)).unwrap_or_default();
+    let state = status.state.as_ref().map(|state| container_state(state, now)).unwrap_or_default();
     let last = status.last_state.as_ref().filter(|last| last.terminated.is_some());
     let last = last.map(|last| {
-        let last = told(last, now);
+        let last = container_state(last, now);
         match last.age_seconds {
             Some(age) => format!("{}, {} ago", last.detail(), crate::server::views::table::age(age)),
             None => last.detail(),
@@ -457,7 +457,7 @@ impl StateTold {
     }
 }
 
-fn told(state: &ContainerState, now: Moment) -> StateTold {
+fn container_state(state: &ContainerState, now: Moment) -> StateTold {
     if let Some(running) = &state.running {
         let age_seconds = since(running.started_at.as_ref(), now);
         return StateTold { name: "running", age_seconds, ..StateTold::default() };

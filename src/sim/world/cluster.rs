@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
-use crate::logic::pods::node_stop::EVICTED;
+use crate::logic::pods::node_stop::StopCause;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 use crate::sim::api_server::link::{Link, asked_since};
 use crate::sim::api_server::refusal::Refused;
@@ -95,7 +95,8 @@ fn check(node: &Node, deed: &Deed<'_>) {
         return; // A static pod may come back under its name and UID.
     }
     tell_status(node, deed, before, after);
-    if after["status"]["reason"] == EVICTED && before["status"]["reason"] != EVICTED {
+    let evicted = <&str>::from(StopCause::Evicted);
+    if after["status"]["reason"] == evicted && before["status"]["reason"] != evicted {
         node.invariants.told_evicted(&uid_of(after), &deed.key.name);
     }
     let phase = |pod: &Value| pod["status"]["phase"].as_str().unwrap_or_default().to_owned();

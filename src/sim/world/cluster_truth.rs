@@ -13,7 +13,7 @@ use super::truth::{Problem, as_wanted, of_unwanted, untrue};
 use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
-use crate::logic::pods::node_stop::EVICTED;
+use crate::logic::pods::node_stop::StopCause;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 use crate::messages::status::status_manager::PodView;
 use crate::sim::api_server::pods::is_over;
@@ -98,7 +98,7 @@ fn problems_of(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) 
     let node = world.node();
     let containers = lock(&node.containers);
     let may_be_evicted = wanted.pod.is_limited() || node.invariants.may_be_evicted(&wanted.uid, Duration::MAX);
-    let was_evicted = object["status"]["reason"] == EVICTED && may_be_evicted;
+    let was_evicted = object["status"]["reason"] == <&str>::from(StopCause::Evicted) && may_be_evicted;
     if !was_evicted && let Err(how) = as_wanted(node, &containers, wanted, Some(&view)) {
         problems.push((WANTED_RUNS, format!("{}: {how}; the agent says {says:?}", wanted.pod.name)));
     }

@@ -28,6 +28,7 @@ use crate::logic::images::image_records::{Access, Evidence, RecordedAccess, acce
 use crate::logic::images::pull_queue::{PullQueue, Turn, Verdict};
 use crate::logic::model::backoff::{Wait, go_duration};
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::Panicked;
@@ -171,7 +172,7 @@ impl ImageManager {
                 pending.subject().warning(EventReason::InspectFailed, message.clone()),
             );
             self.pending.insert(number, pending);
-            self.fail(number, "InvalidImageName", message, None, context);
+            self.fail(number, StartReason::InvalidImageName, message, None, context);
             return;
         }
         let (spec, repository, asked_for) = (pending.spec(), pending.repository(), Arc::clone(&pending.request));
@@ -226,7 +227,7 @@ impl ImageManager {
                 let message = format!("Container image \"{image}\" is not present with pull policy of Never");
                 context
                     .tell(&self.args.event_recorder, subject.warning(EventReason::ErrImageNeverPull, message.clone()));
-                self.fail(number, "ErrImageNeverPull", message, None, context);
+                self.fail(number, StartReason::ErrImageNeverPull, message, None, context);
             }
             ImageDecision::Pull => self.prepare_pull(number, context),
         }
@@ -283,7 +284,7 @@ impl ImageManager {
             let (problem, image) = (problem.clone(), &pending.request.image);
             let said = format!("Failed to pull image \"{image}\": {problem}");
             context.tell(&self.args.event_recorder, pending.subject().warning(EventReason::Failed, said));
-            self.fail(number, "ErrImagePull", problem, None, context);
+            self.fail(number, StartReason::ErrImagePull, problem, None, context);
             return;
         }
         if let Some((wait, why)) = self.queue.back_off(&pending.key(), context.steady()) {
@@ -398,14 +399,14 @@ impl ImageManager {
         &mut self,
         number: u64,
         wait: &Wait,
-        why: Option<(String, String)>,
+        why: Option<(StartReason, String)>,
         context: &Context<ImageManagerMsg>,
     ) {
         let pending = &self.pending[&number];
         let short = format!("Back-off pulling image \"{}\"", pending.request.image);
         context.tell(&self.args.event_recorder, pending.subject().normal(EventReason::BackOff, short.clone()));
         let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
-        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(context.steady())), context);
+        self.fail(number, StartReason::ImagePullBackOff, message, Some(wait.until.since(context.steady())), context);
     }
 
     fn start_pulls(&mut self, context: &mut Context<ImageManagerMsg>) {
@@ -466,7 +467,7 @@ impl ImageManager {
         let message = format!("Failed to inspect image \"{}\": {problem}", pending.request.image);
         let event = pending.subject().warning(EventReason::InspectFailed, message.clone());
         context.tell(&self.args.event_recorder, event);
-        self.fail(number, "ImageInspectError", message, None, context);
+        self.fail(number, StartReason::ImageInspectError, message, None, context);
     }
 
     fn fail_pull(&mut self, number: u64, error: &str, context: &Context<ImageManagerMsg>) {
@@ -475,7 +476,7 @@ impl ImageManager {
         let (to, subject) = (&self.args.event_recorder, pending.subject());
         let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
         context.tell(to, subject.warning(EventReason::Failed, said));
-        self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), context.steady());
+        self.queue.failed(number, &pending.key(), (reason, message.clone()), context.steady());
         self.fail(number, reason, message, Some(BACK_OFF_TOLD), context);
     }
 
@@ -499,7 +500,7 @@ impl ImageManager {
         if let Some(pending) = self.pending.get(&number) {
             self.queue.done(number, &pending.key());
         }
-        self.fail(number, "ErrImagePull", panicked.to_string(), None, context);
+        self.fail(number, StartReason::ErrImagePull, panicked.to_string(), None, context);
     }
 
     fn succeed(&mut self, number: u64, reference: String, image: Image) {
@@ -514,7 +515,7 @@ impl ImageManager {
     fn fail(
         &mut self,
         number: u64,
-        reason: &'static str,
+        reason: StartReason,
         message: String,
         retry_after: Option<Duration>,
         context: &Context<ImageManagerMsg>,
@@ -526,7 +527,7 @@ impl ImageManager {
             let event = pending.subject().warning(EventReason::Failed, format!("Error: {reason}"));
             context.tell(&self.args.event_recorder, event);
         }
-        answer(pending, Err(ImageFailure { reason, message, retry_after }));
+        answer(pending, Err(ImageFailure { reason: Some(reason), message, retry_after }));
     }
 }
 

@@ -14,6 +14,7 @@ use crate::actors::wiring::start_alone;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::images::image_garbage::ListedImage;
 use crate::logic::model::ids::FullName;
+use crate::logic::model::start_reason::StartReason;
 use crate::messages::Ended;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::images::image_gc::{ImageGcMsg, ImagesRemoved};
@@ -113,10 +114,10 @@ async fn images_that_are_pulled_at_once_are_refused_beyond_the_burst() {
     let outcomes = join_all(pods.iter().map(|pod| ensure(&several.agent, pod, pod))).await;
     let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
     let (message, retry_after) = ("pull QPS exceeded".to_owned(), Some(Duration::from_secs(1)));
-    let expected = ImageFailure { reason: "ErrImagePull", message, retry_after };
+    let expected = ImageFailure { reason: Some(StartReason::ErrImagePull), message, retry_after };
     assert_eq!(refused, vec![expected; 5]);
     let again = ensure(&several.agent, "pod-15", "pod-15").await.expect_err("it backs off");
-    assert_eq!(again.reason, "ImagePullBackOff");
+    assert_eq!(again.reason, Some(StartReason::ImagePullBackOff));
     let one = played(&registry, None);
     let outcomes = join_all(pods.iter().map(|image| ensure(&one.agent, "pod", image))).await;
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
@@ -174,7 +175,11 @@ async fn a_pull_secret_that_cannot_be_read_keeps_images_from_being_pulled() {
         |policy| ImageRequest { credentials: Err("it is wrong".to_owned()), policy, ..request("web", "app:1") };
     for _ in 0..2 {
         let failure = answer_to(&played.agent, with_wrong(PullPolicy::Always)).await.expect_err("it cannot be read");
-        let expected = ImageFailure { reason: "ErrImagePull", message: "it is wrong".to_owned(), retry_after: None };
+        let expected = ImageFailure {
+            reason: Some(StartReason::ErrImagePull),
+            message: "it is wrong".to_owned(),
+            retry_after: None,
+        };
         assert_eq!(failure, expected, "and no back-off");
     }
     let told = events(&played.agent, "web").await;
@@ -194,7 +199,7 @@ async fn a_pulled_image_of_which_nothing_is_known_is_not_backed_off_nor_used() {
     let played = played(&registry, Some(1));
     for problem in ["connection lost", "the runtime does not show it after its pull"] {
         let failure = ensure(&played.agent, "web", "app:1").await.expect_err("nothing is known of it");
-        assert_eq!(failure.reason, "ImageInspectError");
+        assert_eq!(failure.reason, Some(StartReason::ImageInspectError));
         assert_eq!(failure.message, format!("Failed to inspect image \"app:1\": {problem}"));
     }
     let found = ensure(&played.agent, "web", "app:1").await.expect("no back-off");

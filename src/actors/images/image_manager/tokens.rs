@@ -134,13 +134,13 @@ providers:
         crate::platform::host::played_program::write_program(&path, &script);
     }
 
-    struct Scene {
+    struct Setup {
         played: PlayedAgent,
         server: ObjectServer,
         folder: tempfile::TempDir,
     }
 
-    fn scene(required: &str, keys: &str) -> Scene {
+    fn setup(required: &str, keys: &str) -> Setup {
         let folder = tempfile::tempdir().expect("a folder");
         write_program(folder.path());
         let providers = parse_config(&CONFIG.replace("REQUIRED", required).replace("KEYS", keys)).expect("of its form");
@@ -155,7 +155,7 @@ providers:
             adapters.images = Arc::new(Store);
             adapters.image_host = Arc::new(LinuxImageHost::new(folder.path(), folder.path()));
         });
-        Scene { played, server, folder }
+        Setup { played, server, folder }
     }
 
     /// A runtime that has every image.
@@ -180,7 +180,7 @@ providers:
         }
     }
 
-    impl Scene {
+    impl Setup {
         fn args(&self) -> Arc<Args> {
             Arc::new(image_manager_args(&self.played.agent))
         }
@@ -229,44 +229,44 @@ providers:
     /// KEP-4412: token, annotations, and what is remembered of both.
     #[tokio::test]
     async fn a_program_is_asked_with_a_token_of_the_pods_account() {
-        let scene = scene("true", "a");
-        let mut first = scene.gather("robot", AnswerCache::default(), vec![]).await;
+        let setup = setup("true", "a");
+        let mut first = setup.gather("robot", AnswerCache::default(), vec![]).await;
         let given = first.answers.remove(0).1.expect("an answer").expect("for this pod");
         let (account, kept_under) = given.account.clone().expect("an account");
         assert_eq!((account.uid.as_str(), given.is_new), ("su", true));
-        let asked = scene.asked();
+        let asked = setup.asked();
         assert_eq!(
             (&asked[0]["serviceAccountToken"], &asked[0]["image"]),
             (&json!("a-token"), &json!("reg.example/app"))
         );
         assert_eq!(asked[0]["serviceAccountAnnotations"], json!({ "a": "b" }));
-        let spec = scene.server.sent("/token")["spec"].clone();
+        let spec = setup.server.sent("/token")["spec"].clone();
         assert_eq!(spec["audiences"], json!(["reg.example"]));
         assert_eq!(spec["boundObjectRef"]["uid"], "pu");
-        assert_eq!(scene.server.sent("/token")["metadata"]["uid"], "su", "not for another account of this name");
+        assert_eq!(setup.server.sent("/token")["metadata"]["uid"], "su", "not for another account of this name");
         // The token is used again, and so is the answer, for this account alone.
         let mut answers = AnswerCache::default();
-        let provider = &scene.played.agent.settings.images.credential_providers[0];
+        let provider = &setup.played.agent.settings.images.credential_providers[0];
         answers.keep(provider, &kept_under, "reg.example/app", &given.answer, Duration::ZERO);
-        let second = scene.gather("robot", answers, first.tokens).await;
+        let second = setup.gather("robot", answers, first.tokens).await;
         let given = second.answers[0].1.as_ref().expect("an answer").as_ref().expect("for this pod");
         assert!(!given.is_new);
-        assert_eq!((scene.asked().len(), scene.server.calls("/token").len()), (1, 1));
+        assert_eq!((setup.asked().len(), setup.server.calls("/token").len()), (1, 1));
     }
 
     /// CRI-24, SEC-43: the account that an image was pulled for has to be good for a credential now.
     #[tokio::test]
     async fn an_accounts_name_alone_gives_no_image() {
-        let good = scene("true", "a");
+        let good = setup("true", "a");
         assert_eq!(good.access("robot", "reg.example/app").await, Access::Allowed);
         assert_eq!(good.asked().len(), 1);
         assert_eq!(good.access("", "reg.example/app").await, Access::MustPull);
         assert_eq!(good.access("robot", "other.example/app").await, Access::MustPull, "no program is for it");
         assert_eq!(good.asked().len(), 1);
-        let annotated = scene("true", "missing");
+        let annotated = setup("true", "missing");
         assert_eq!(annotated.access("robot", "reg.example/app").await, Access::MustPull);
         assert!(annotated.asked().is_empty());
-        let broken = scene("true", "a");
+        let broken = setup("true", "a");
         std::fs::write(broken.folder.path().join("helper"), "#!/bin/sh\nexit 1\n").expect("written");
         assert_eq!(broken.access("robot", "reg.example/app").await, Access::MustPull);
     }
@@ -274,7 +274,7 @@ providers:
     #[tokio::test]
     async fn who_has_no_account_or_not_the_annotations_is_not_asked_for() {
         let nothing = |gathered: &Gathered| matches!(gathered.answers[..], [(0, Ok(None))]);
-        let strict = scene("true", "a, missing");
+        let strict = setup("true", "a, missing");
         assert!(nothing(&strict.gather("", AnswerCache::default(), vec![]).await));
         assert!(nothing(&strict.gather("robot", AnswerCache::default(), vec![]).await));
         assert_eq!((strict.asked().len(), strict.server.calls("/token").len()), (0, 0));
@@ -282,7 +282,7 @@ providers:
         let error = gathered.answers[0].1.as_ref().expect_err("no such account");
         assert!(error.starts_with("failed to get service account: "), "{error}");
         // One that does without: no token goes to it.
-        let lenient = scene("false", "");
+        let lenient = setup("false", "");
         let gathered = lenient.gather("", AnswerCache::default(), vec![]).await;
         assert!(matches!(gathered.answers[..], [(0, Ok(Some(_)))]));
         assert!(lenient.asked()[0].get("serviceAccountToken").is_none());

@@ -12,7 +12,7 @@ use crate::logic::eviction::Eviction;
 use crate::logic::eviction::storage_limits::has_limits;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pressure::Pressure;
-use crate::logic::pods::node_stop::{EVICTED, NodeStop, patience};
+use crate::logic::pods::node_stop::{NodeStop, StopCause, patience};
 use crate::logic::pods::pod_admission::is_over;
 use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_roster::full_name;
@@ -56,7 +56,7 @@ impl PodManager {
 
     /// An evicted pod is over: the node may be looked at again.
     pub(super) fn tell_evicted(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
-        if self.admissions.stop_of(uid).is_some_and(|stop| stop.reason == EVICTED) {
+        if self.admissions.stop_of(uid).is_some_and(|stop| stop.cause == StopCause::Evicted) {
             self.tell_over(uid, context);
         }
     }

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::jobs::JobSite;
 use crate::actors::sources::first_seen;
+use crate::logic::images::image_policy::ImageFailure;
 use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
@@ -13,12 +14,11 @@ use crate::platform::observer::Observation;
 /// Counts tries to start containers, each from its image on.
 pub(super) fn count_try(site: &JobSite, pod: Option<&Pod>, end: &JobEnd) {
     let (container, error) = match end {
-        JobEnd::ImageEnsured(container, Err(failure)) if !failure.reason.is_empty() => {
-            (container, Some(failure.reason))
-        }
+        JobEnd::ImageEnsured(container, Err(ImageFailure { reason: Some(reason), .. })) => (container, Some(*reason)),
         JobEnd::Started(container, outcome) => (container, outcome.as_ref().err().map(|failure| failure.reason)),
         _ => return,
     };
+    let error = error.map(<&str>::from);
     let found = pod.and_then(|pod| find_container(pod, container));
     let container_type = match found.map(|(kind, _)| kind) {
         Some(ContainerKind::Init) => "init_container",

@@ -39,8 +39,8 @@ impl PodWorker {
             Some(status) => status.clone(),
             None => self.make_status(&pod, &self.as_shown(&pod, &seen), context),
         };
-        let obstacle = || self.lifecycle.obstacle().map(|obstacle| obstacle.to_string());
-        pod_status::set_obstacle(&mut status, hung.map(|hung| hung.to_string()).or_else(obstacle));
+        let problem = || self.lifecycle.problem().map(|problem| problem.to_string());
+        pod_status::set_problem(&mut status, hung.map(|hung| hung.to_string()).or_else(problem));
         let status = Arc::new(status);
         let before = self.published.status();
         self.tell_change(&pod, before.map(AsRef::as_ref), &status, context);

@@ -19,15 +19,13 @@ use super::pod_resize::ContainerUpdate;
 use crate::logic::model::backoff::{CrashLoopWait, CrashLoops, Wait};
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{ContainerState, ProbeResults, RuntimeContainer, RuntimePod};
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::{Clocks, Steady};
 use crate::logic::pods::pod_containers::ContainerKind;
 use init::Initialisation;
 use resize::ResizeInput;
 pub use restart_all::ResetContainer;
 pub use sandbox::{SandboxDecision, sandbox_decision};
-
-/// The reason of a container that waits for its next start.
-pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
 
 /// All that a plan is made from.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +114,7 @@ pub struct WaitingContainer {
     /// Its list.
     pub kind: ContainerKind,
     /// The API's waiting reason.
-    pub reason: &'static str,
+    pub reason: StartReason,
     /// The API's waiting message.
     pub message: CrashLoopWait,
     /// How long in all, and until when.
@@ -229,7 +227,7 @@ impl PodPlan {
         let wait = ended.and_then(|ended| input.crash_loops.wait(container, ended, input.now.steady));
         if let Some(wait) = wait {
             let message = CrashLoopWait { container: name.clone(), pod: describe(input.pod), period: wait.period };
-            self.waiting.push(WaitingContainer { name, kind, reason: CRASH_LOOP_BACK_OFF, message, wait });
+            self.waiting.push(WaitingContainer { name, kind, reason: StartReason::CrashLoopBackOff, message, wait });
             return;
         }
         let newest = input.runtime.container(&container.name);

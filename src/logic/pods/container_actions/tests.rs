@@ -10,6 +10,7 @@ use super::*;
 use crate::logic::model::backoff::BackoffPolicy;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::{ContainerProcess, RuntimeSandbox, SandboxState};
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::{Moment, Stamp};
 
 const NOW: u64 = 100_000;
@@ -343,7 +344,7 @@ fn a_crashing_container_waits_and_says_so() {
     assert!(is_idle(&plan));
     let waiting = &plan.waiting[0];
     assert_eq!(waiting.message.to_string(), "back-off 10s restarting failed container=a pod=p_default(u)");
-    assert_eq!((waiting.reason, plan.due()), ("CrashLoopBackOff", Some(steady(NOW + 6))));
+    assert_eq!((waiting.reason, plan.due()), (StartReason::CrashLoopBackOff, Some(steady(NOW + 6))));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::logic::pods::node_stop::{PREEMPTED, PREEMPTING};
+use crate::logic::pods::node_stop::PREEMPTED;
 
 fn pod(spec: Value) -> Pod {
     let mut pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}});
@@ -267,7 +267,7 @@ fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     let victims: Vec<&str> = judged.victims.iter().map(|victim| victim.uid.as_str()).collect();
     assert_eq!((victims, judged.refused.len()), (vec!["small"], 0));
     admissions.stop(&"small".into(), NodeStop::preempted(Moment(0)), Moment(5));
-    assert_eq!(admissions.why_not(&"small".into()), Some((PREEMPTING, PREEMPTED)));
+    assert_eq!(admissions.why_not(&"small".into()), Some(("Preempting", PREEMPTED)));
     // As long as it takes its room nobody else has to go.
     let leaving = [Arc::clone(&pods[&PodUid::from("small")])];
     let judged = admissions.take(&pods, &mut room, Surroundings { leaving: &leaving, ..at(&node, &abilities) });

@@ -7,9 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::action::Action;
-use super::job::{Job, JobEnd, POST_START_HOOK_ERROR, Retry, SandboxFailure, StartFailure, Started};
+use super::job::{Absent, Found, Job, JobEnd, Retry, SandboxFailure, StartFailure, Started};
 use super::now::Now;
-use super::parts::absent::{Absent, Found};
 use super::parts::course::Stage;
 use super::parts::desired::is_to_end;
 use super::parts::stops::Replacement;
@@ -17,6 +16,7 @@ use super::{Input, PodLifecycle};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::{RuntimePod, RuntimeSandbox};
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::pods::container_actions::{self, SandboxDecision};
 
 impl PodLifecycle {
@@ -143,7 +143,10 @@ impl PodLifecycle {
                 Retry::AtOnce
             }
             Err(failure) => {
-                self.starts.note_error(container, failure.reason, failure.message);
+                // An image that was not even tried says nothing about the container.
+                if let Some(reason) = failure.reason {
+                    self.starts.note_error(container, reason, failure.message);
+                }
                 failure.retry_after.map_or(Retry::Usual, Retry::After)
             }
         }
@@ -161,7 +164,7 @@ impl PodLifecycle {
         self.starts.forget_image(&container); // It may be what is wrong; upstream looks again at each try, too.
         self.starts.note_error(container, failure.reason, failure.message);
         // One that ran and ended waits as others that end do, not as one that could not be tried.
-        if failure.reason == POST_START_HOOK_ERROR { Retry::AtOnce } else { Retry::Usual }
+        if failure.reason == StartReason::PostStartHookError { Retry::AtOnce } else { Retry::Usual }
     }
 
     fn take_removal(&mut self, well: bool, now: Now) -> Retry {

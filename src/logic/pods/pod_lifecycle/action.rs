@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::job::{Job, Remains};
-use super::parts::absent::Absent;
+use super::job::{Absent, Job, Remains};
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::RuntimeSandbox;

@@ -1,12 +1,13 @@
 //! A pod's jobs and how they end.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::parts::absent::{Absent, Found};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeSandbox};
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::pods::pod_resize::ResizeReport;
 use crate::logic::volumes::volume_states::{MountedVolumes, VolumeFailure};
 
@@ -125,16 +126,38 @@ pub struct Started {
     pub seen: Option<Box<RuntimeContainer>>,
 }
 
-/// The reason of a container that ran, and was ended because its postStart hook failed.
-pub const POST_START_HOOK_ERROR: &str = "PostStartHookError";
-
 /// Why a container did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartFailure {
     /// The waiting reason (CRI-25), such as `CreateContainerError`.
-    pub reason: &'static str,
+    pub reason: StartReason,
     /// A sentence.
     pub message: String,
+}
+
+/// Sandboxes and containers that a look lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Absent {
+    /// Sandboxes.
+    pub sandboxes: BTreeSet<SandboxId>,
+    /// Containers, each with its sandbox, which a container's status does not tell.
+    pub containers: BTreeMap<ContainerId, SandboxId>,
+}
+
+/// The objects that the runtime has after all, as its answers show them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Sandboxes.
+    pub sandboxes: Vec<RuntimeSandbox>,
+    /// Containers.
+    pub containers: Vec<RuntimeContainer>,
+}
+
+impl Absent {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sandboxes.is_empty() && self.containers.is_empty()
+    }
 }
 
 impl JobEnd {
@@ -181,7 +204,7 @@ impl JobEnd {
             Job::SetUpSandbox => Self::SandboxUp(Err(SandboxFailure { made: false, message: why })),
             Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
             Job::StartContainer(container) => {
-                Self::Started(container, Err(StartFailure { reason: "RunContainerError", message: why }))
+                Self::Started(container, Err(StartFailure { reason: StartReason::RunContainerError, message: why }))
             }
             Job::KillContainer(id) => Self::Killed(id, Err(why)),
             Job::RemoveContainers => Self::Removed(Err(why)),

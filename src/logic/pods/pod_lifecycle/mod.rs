@@ -18,8 +18,8 @@ mod demand;
 mod demanding;
 mod job;
 mod now;
-mod obstacles;
 mod parts;
+mod problems;
 mod syncing;
 mod terminating;
 #[cfg(test)]
@@ -37,15 +37,14 @@ use crate::logic::model::runtime_health::RuntimeHealth;
 use crate::logic::model::runtime_pod::{ProbeResults, RuntimePod};
 use crate::logic::model::time::{Stamp, Steady};
 use crate::logic::pods::pod_resize::{PodFigures, PodResources};
-use crate::logic::pods::wait::{Awaited, Obstacle, StageWait};
+use crate::logic::pods::wait::{Awaited, Problem, StageWait};
 use crate::logic::probes::probe_kind::ProbeKind;
 use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::volumes::volume_states::MountedVolumes;
 pub use action::Action;
 pub use demand::{Demand, Demanded};
-pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, Remains, SandboxFailure, StartFailure, Started};
+pub use job::{Absent, Found, Job, JobEnd, Remains, SandboxFailure, StartFailure, Started};
 pub use now::Now;
-pub use parts::absent::{Absent, Found};
 pub use parts::course::{ORPHAN_GRACE, Stage};
 pub use parts::resizing::ResizeMeans;
 pub use parts::starts::StartError;
@@ -239,8 +238,8 @@ impl PodLifecycle {
     }
 
     /// The failure that is tried again; `None` while all goes well.
-    pub fn obstacle(&self) -> Option<Obstacle> {
-        obstacles::obstacle(self.stage(), &self.jobs)
+    pub fn problem(&self) -> Option<Problem> {
+        problems::problem(self.stage(), &self.jobs)
     }
 
     /// The pod's waits, by the newest decision.

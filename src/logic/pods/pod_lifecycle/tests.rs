@@ -23,6 +23,7 @@ use crate::logic::model::ids::{FullName, SandboxId};
 use crate::logic::model::runtime_pod::{
     ContainerProcess, ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState,
 };
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::Moment;
 use crate::logic::pods::container_actions::StartContainer;
 
@@ -80,8 +81,8 @@ impl Script {
     }
 
     /// The failure, in words.
-    fn obstacle(&self) -> Option<String> {
-        self.life.obstacle().map(|obstacle| obstacle.to_string())
+    fn problem(&self) -> Option<String> {
+        self.life.problem().map(|problem| problem.to_string())
     }
 
     /// A worker that was told the pod and a well runtime, and has seen nothing.
@@ -288,6 +289,6 @@ fn started(container: &str, id: &str) -> JobEnd {
 }
 
 fn start_failed(container: &str) -> JobEnd {
-    let failure = StartFailure { reason: "RunContainerError", message: "no such file".to_owned() };
+    let failure = StartFailure { reason: StartReason::RunContainerError, message: "no such file".to_owned() };
     JobEnd::Started(container.to_owned(), Err(failure))
 }

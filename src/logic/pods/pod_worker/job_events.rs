@@ -33,6 +33,7 @@ pub fn stay_of(end: &JobEnd) -> Option<(&'static str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logic::model::start_reason::StartReason;
     use crate::logic::pods::pod_lifecycle::{Job, StartFailure};
 
     /// The reasons are upstream's.
@@ -54,7 +55,7 @@ mod tests {
         let made = JobEnd::SandboxUp(Err(SandboxFailure { made: true, message: "no".to_owned() }));
         let message = "Unable to get pod sandbox status: no".to_owned();
         assert_eq!(warning_of(&made), Some((EventReason::FailedPodSandBoxStatus, message)));
-        let failure = StartFailure { reason: "RunContainerError", message: "no".to_owned() };
+        let failure = StartFailure { reason: StartReason::RunContainerError, message: "no".to_owned() };
         assert_eq!(warning_of(&JobEnd::Started("web".to_owned(), Err(failure))), None);
         assert_eq!(warning_of(&JobEnd::PodKilled(Ok(()))), None);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::logic::pods::container_actions::CRASH_LOOP_BACK_OFF;
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::pods::pod_lifecycle::StartError;
 
 /// See the module. Owned by a pod's worker.
@@ -16,7 +16,7 @@ pub struct ToldEvents {
 impl ToldEvents {
     /// The containers that have begun to rest between crashes: one Event for each back-off (POD-37).
     pub fn new_back_offs(&mut self, errors: &BTreeMap<String, StartError>) -> Vec<String> {
-        let resting = errors.iter().filter(|(_, error)| error.reason == CRASH_LOOP_BACK_OFF);
+        let resting = errors.iter().filter(|(_, error)| error.reason == StartReason::CrashLoopBackOff);
         let now: BTreeSet<String> = resting.map(|(name, _)| name.clone()).collect();
         let before = std::mem::replace(&mut self.back_offs, now);
         self.back_offs.difference(&before).cloned().collect()
@@ -39,16 +39,17 @@ mod tests {
 
     #[test]
     fn each_back_off_is_told_once() {
-        let errors = |names: &[(&str, &str)]| {
-            let error = |reason: &str| StartError { reason: reason.to_owned(), message: String::new() };
-            names.iter().map(|(name, reason)| ((*name).to_owned(), error(reason))).collect::<BTreeMap<_, _>>()
+        let errors = |names: &[(&str, StartReason)]| {
+            let error = |reason| StartError { reason, message: String::new() };
+            names.iter().map(|(name, reason)| ((*name).to_owned(), error(*reason))).collect::<BTreeMap<_, _>>()
         };
+        use StartReason::{CrashLoopBackOff, ErrImagePull};
         let mut told = ToldEvents::default();
         for (now, new) in [
-            (&[("a", CRASH_LOOP_BACK_OFF), ("b", "ErrImagePull")][..], &["a"][..]),
-            (&[("a", CRASH_LOOP_BACK_OFF), ("b", CRASH_LOOP_BACK_OFF)], &["b"]),
-            (&[("b", CRASH_LOOP_BACK_OFF)], &[]),
-            (&[("a", CRASH_LOOP_BACK_OFF), ("b", CRASH_LOOP_BACK_OFF)], &["a"]),
+            (&[("a", CrashLoopBackOff), ("b", ErrImagePull)][..], &["a"][..]),
+            (&[("a", CrashLoopBackOff), ("b", CrashLoopBackOff)], &["b"]),
+            (&[("b", CrashLoopBackOff)], &[]),
+            (&[("a", CrashLoopBackOff), ("b", CrashLoopBackOff)], &["a"]),
         ] {
             assert_eq!(told.new_back_offs(&errors(now)), new, "{now:?}");
         }

@@ -29,9 +29,9 @@ fn set_hosts(status: &mut PodStatus, input: &StatusInput<'_>) {
 
 /// At most one of each family, that of `--node-ip` first. They outlive the sandbox.
 fn on_the_pod_network(input: &StatusInput<'_>) -> Vec<String> {
-    let ips = told(input);
+    let ips = runtime_ips(input);
     let any_ready = input.runtime.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
-    if !ips.is_empty() || any_ready { ips } else { shown(input).map(str::to_owned).collect() }
+    if !ips.is_empty() || any_ready { ips } else { published_ips(input).map(str::to_owned).collect() }
 }
 
 /// The addresses of a pod on the host's network. The runtime mostly leaves them to the agent: then they are the host's.
@@ -40,9 +40,9 @@ fn on_the_pod_network(input: &StatusInput<'_>) -> Vec<String> {
 /// gives way: upstream shows it until something happens to one of the pod's containers.
 fn on_the_host(input: &StatusInput<'_>) -> Vec<String> {
     let stays = |ip: &&str| input.node.host.problem().is_some() || ip.parse().is_ok_and(|ip| input.node.host.has(ip));
-    let mut ips = told(input);
+    let mut ips = runtime_ips(input);
     if ips.is_empty() {
-        ips = shown(input).take_while(stays).map(str::to_owned).collect();
+        ips = published_ips(input).take_while(stays).map(str::to_owned).collect();
     }
     let mut host = input.node.host.reported();
     let (primary, secondary) = (host.next(), host.next());
@@ -59,7 +59,7 @@ fn on_the_host(input: &StatusInput<'_>) -> Vec<String> {
 }
 
 /// The runtime's addresses of the newest sandbox, if that is ready.
-fn told(input: &StatusInput<'_>) -> Vec<String> {
+fn runtime_ips(input: &StatusInput<'_>) -> Vec<String> {
     let newest = input.runtime.sandbox().filter(|sandbox| sandbox.state == SandboxState::Ready);
     let ips = newest.into_iter().flat_map(|sandbox| &sandbox.ips).filter_map(|ip| ip.parse::<IpAddr>().ok());
     let first_of = |sixth: bool| ips.clone().find(|ip| ip.is_ipv6() == sixth);
@@ -67,7 +67,7 @@ fn told(input: &StatusInput<'_>) -> Vec<String> {
     ordered.into_iter().flatten().map(|ip| ip.to_string()).collect()
 }
 
-fn shown<'a>(input: &StatusInput<'a>) -> impl Iterator<Item = &'a str> {
+fn published_ips<'a>(input: &StatusInput<'a>) -> impl Iterator<Item = &'a str> {
     let shown = input.before().and_then(|before| before.pod_ips.as_ref());
     shown.into_iter().flatten().map(|shown| shown.ip.as_str())
 }

@@ -274,7 +274,7 @@ impl<'a> Subject<'a> {
             let ContainerStatus { restart_count, last_state, .. } = status;
             status = ContainerStatus { restart_count, last_state, ..self.default() };
         }
-        status.state = Some(waiting(some_text(&error.reason), some_text(&error.message)));
+        status.state = Some(waiting(Some(error.reason.to_string()), some_text(&error.message)));
         status
     }
 

@@ -205,10 +205,10 @@ pub fn rejected_status(pod: &Pod, reason: &str, message: &str, qos_class: &str, 
 
 /// Says in the pod's conditions what keeps it, where it is not as it is to be (PAIN-11, PAIN-20): an addition of ours, in
 /// the message of a condition that upstream leaves empty.
-pub fn set_obstacle(status: &mut PodStatus, obstacle: Option<String>) {
+pub fn set_problem(status: &mut PodStatus, problem: Option<String>) {
     let mut all = status.conditions.iter_mut().flatten();
     if let Some(condition) = all.find(|condition| condition.type_ == conditions::READY_TO_START) {
-        condition.message = obstacle;
+        condition.message = problem;
     }
 }
 

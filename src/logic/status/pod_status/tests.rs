@@ -12,6 +12,7 @@ use crate::logic::model::pod_phase::{PENDING, RUNNING, SUCCEEDED, is_terminal};
 use crate::logic::model::runtime_pod::{
     ContainerProcess, ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState,
 };
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::Stamp;
 
 const NOW: u64 = 100_000;
@@ -22,7 +23,7 @@ fn at(seconds: u64) -> Moment {
 }
 
 /// A pod, what the runtime holds of it, and all else that its status depends on.
-struct Scene {
+struct Setup {
     pod: Pod,
     runtime: RuntimePod,
     previous: Option<PodStatus>,
@@ -43,7 +44,7 @@ struct Scene {
     now: u64,
 }
 
-impl Scene {
+impl Setup {
     fn new(policy: &str, init: &[&str], regular: &[&str]) -> Self {
         let list = |names: &[&str]| -> Vec<Container> { names.iter().map(|name| container(name)).collect() };
         let metadata = ObjectMeta { name: Some("p".to_owned()), generation: Some(3), ..ObjectMeta::default() };
@@ -82,8 +83,8 @@ impl Scene {
         self
     }
 
-    fn failing(mut self, name: &str, reason: &str) -> Self {
-        let error = StartError { reason: reason.to_owned(), message: format!("{reason} of {name}") };
+    fn failing(mut self, name: &str, reason: StartReason) -> Self {
+        let error = StartError { reason, message: format!("{reason} of {name}") };
         self.errors.insert(name.to_owned(), error);
         self
     }
@@ -196,7 +197,7 @@ fn says<'a>(status: &'a PodStatus, kind: &str) -> (&'a str, &'a str, &'a str) {
 }
 
 /// State in one line.
-fn told(state: Option<&k8s_openapi::api::core::v1::ContainerState>) -> String {
+fn state_text(state: Option<&k8s_openapi::api::core::v1::ContainerState>) -> String {
     let state = state.expect("is always there");
     if state.running.is_some() {
         return "running".to_owned();
@@ -211,11 +212,11 @@ fn told(state: Option<&k8s_openapi::api::core::v1::ContainerState>) -> String {
 }
 
 fn state(status: &PodStatus, name: &str) -> String {
-    told(of(status, name).state.as_ref())
+    state_text(of(status, name).state.as_ref())
 }
 
 fn last_state(status: &PodStatus, name: &str) -> String {
-    told(of(status, name).last_state.as_ref())
+    state_text(of(status, name).last_state.as_ref())
 }
 
 /// POD-15.
@@ -245,9 +246,9 @@ fn the_phase_follows_the_containers() {
         let held = [("a", a), ("b", b)];
         let containers =
             held.into_iter().filter_map(|(name, kept)| kept.map(|(state, code)| instance(name, 0, state, code)));
-        let mut scene = Scene::new(policy, &[], &["a", "b"]).holding(containers.collect());
-        (scene.terminal, scene.is_static) = (*terminal, *is_static);
-        assert_eq!(scene.phase(), *expected, "{policy} {a:?} {b:?} {terminal}");
+        let mut setup = Setup::new(policy, &[], &["a", "b"]).holding(containers.collect());
+        (setup.terminal, setup.is_static) = (*terminal, *is_static);
+        assert_eq!(setup.phase(), *expected, "{policy} {a:?} {b:?} {terminal}");
     }
 }
 
@@ -264,25 +265,25 @@ fn init_containers_hold_the_phase_back() {
         ("Never", vec![instance("a", 0, Running, 0)], RUNNING),
     ];
     for (policy, containers, expected) in rows {
-        let scene = Scene::new(policy, &["i"], &["a"]).holding(containers.clone());
-        assert_eq!(scene.phase(), *expected, "{policy} {containers:?}");
+        let setup = Setup::new(policy, &["i"], &["a"]).holding(containers.clone());
+        assert_eq!(setup.phase(), *expected, "{policy} {containers:?}");
     }
 }
 
 #[test]
 fn a_terminal_phase_is_never_left_and_keeps_its_words() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
     let evicted = PodStatus {
         phase: Some(FAILED.to_owned()),
         reason: Some("Evicted".to_owned()),
         message: Some("low on memory".to_owned()),
         ..PodStatus::default()
     };
-    scene.pod.status = Some(evicted.clone());
-    let by_api = scene.status();
-    scene.pod.status = None;
-    scene.previous = Some(evicted);
-    for status in [by_api, scene.status()] {
+    setup.pod.status = Some(evicted.clone());
+    let by_api = setup.status();
+    setup.pod.status = None;
+    setup.previous = Some(evicted);
+    for status in [by_api, setup.status()] {
         assert_eq!(status.phase.as_deref(), Some(FAILED));
         assert_eq!(status.reason.as_deref(), Some("Evicted"));
         assert_eq!(status.message.as_deref(), Some("low on memory"));
@@ -292,19 +293,19 @@ fn a_terminal_phase_is_never_left_and_keeps_its_words() {
 
 #[test]
 fn words_of_another_phase_are_dropped() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
     let reason = Some("Waiting".to_owned());
-    scene.previous = Some(PodStatus { phase: Some(PENDING.to_owned()), reason, ..PodStatus::default() });
-    assert_eq!(scene.status().reason, None);
+    setup.previous = Some(PodStatus { phase: Some(PENDING.to_owned()), reason, ..PodStatus::default() });
+    assert_eq!(setup.status().reason, None);
 }
 
 /// POD-16.
 #[test]
 fn conditions_of_a_pod_on_its_way() {
     use ContainerState::{Exited, Running};
-    let mut scene = Scene::new("Always", &["i", "j"], &["b", "a"]);
-    scene.runtime.sandboxes.clear();
-    let status = scene.step();
+    let mut setup = Setup::new("Always", &["i", "j"], &["b", "a"]);
+    setup.runtime.sandboxes.clear();
+    let status = setup.step();
     assert_eq!(says(&status, "PodScheduled"), ("True", "", ""));
     assert_eq!(says(&status, "PodReadyToStartContainers"), ("False", "", ""));
     let incomplete = "containers with incomplete status: [i j]";
@@ -313,11 +314,11 @@ fn conditions_of_a_pod_on_its_way() {
     assert_eq!(says(&status, "Ready"), unready);
     assert_eq!(says(&status, "ContainersReady"), unready);
 
-    scene.now += 5;
+    setup.now += 5;
     let running = vec![instance("a", 0, Running, 0), instance("b", 0, Running, 0), instance("j", 0, Exited, 0)];
-    scene.runtime.sandboxes = vec![sandbox(SandboxState::Ready)];
-    scene.runtime.containers = running;
-    let status = scene.step();
+    setup.runtime.sandboxes = vec![sandbox(SandboxState::Ready)];
+    setup.runtime.containers = running;
+    let status = setup.step();
     for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"] {
         assert_eq!(says(&status, kind), ("True", "", ""), "{kind}");
         let since = if kind == "PodScheduled" { NOW } else { NOW + 5 };
@@ -331,7 +332,7 @@ fn conditions_of_a_pod_on_its_way() {
 #[test]
 fn conditions_of_a_pod_that_succeeded() {
     let exited = vec![instance("a", 0, ContainerState::Exited, 0)];
-    let status = Scene::new("Never", &[], &["a"]).holding(exited).status();
+    let status = Setup::new("Never", &[], &["a"]).holding(exited).status();
     assert_eq!(says(&status, "Initialized"), ("True", "PodCompleted", ""));
     assert_eq!(says(&status, "Ready"), ("False", "PodCompleted", ""));
     assert_eq!(says(&status, "ContainersReady"), ("False", "PodCompleted", ""));
@@ -340,26 +341,26 @@ fn conditions_of_a_pod_that_succeeded() {
 #[test]
 fn an_initialised_pod_stays_so() {
     use ContainerState::{Exited, Running};
-    let mut scene =
-        Scene::new("Always", &["i"], &["a"]).holding(vec![instance("a", 0, Running, 0), instance("i", 0, Exited, 0)]);
-    scene.step();
-    scene.runtime.containers.clear();
-    assert_eq!(says(&scene.status(), "Initialized"), ("True", "", ""));
+    let mut setup =
+        Setup::new("Always", &["i"], &["a"]).holding(vec![instance("a", 0, Running, 0), instance("i", 0, Exited, 0)]);
+    setup.step();
+    setup.runtime.containers.clear();
+    assert_eq!(says(&setup.status(), "Initialized"), ("True", "", ""));
 }
 
 #[test]
 fn readiness_gates_hold_ready_back() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
     let gate = |kind: &str| PodReadinessGate { condition_type: kind.to_owned() };
-    scene.spec().readiness_gates = Some(vec![gate("x/one"), gate("x/two"), gate("x/three")]);
+    setup.spec().readiness_gates = Some(vec![gate("x/one"), gate("x/two"), gate("x/three")]);
     let foreign = |kind: &str, status: &str| PodCondition {
         type_: kind.to_owned(),
         status: status.to_owned(),
         ..PodCondition::default()
     };
     let conditions = vec![foreign("x/two", "False"), foreign("x/three", "True")];
-    scene.pod.status = Some(PodStatus { conditions: Some(conditions), ..PodStatus::default() });
-    let status = scene.status();
+    setup.pod.status = Some(PodStatus { conditions: Some(conditions), ..PodStatus::default() });
+    let status = setup.status();
     assert_eq!(
         says(&status, "Ready"),
         (
@@ -375,11 +376,11 @@ fn readiness_gates_hold_ready_back() {
 
 #[test]
 fn a_disruption_is_carried_along() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
+    let mut setup = Setup::new("Always", &[], &["a"]);
     let disruption =
         PodCondition { type_: "DisruptionTarget".to_owned(), status: "True".to_owned(), ..PodCondition::default() };
-    scene.previous = Some(PodStatus { conditions: Some(vec![disruption]), ..PodStatus::default() });
-    assert_eq!(says(&scene.status(), "DisruptionTarget").0, "True");
+    setup.previous = Some(PodStatus { conditions: Some(vec![disruption]), ..PodStatus::default() });
+    assert_eq!(says(&setup.status(), "DisruptionTarget").0, "True");
 }
 
 #[test]
@@ -394,12 +395,12 @@ fn started_and_ready_follow_the_probes() {
         (Some(true), Some(true), true, true),
     ];
     for (startup, readiness, started, ready) in rows {
-        let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-        scene.spec().containers[0].startup_probe = Some(Probe::default());
-        scene.spec().containers[0].readiness_probe = Some(Probe::default());
-        scene.probes.startup = startup.map(|result| (id.clone(), result)).into_iter().collect();
-        scene.probes.readiness = readiness.map(|result| (id.clone(), result)).into_iter().collect();
-        let status = scene.status();
+        let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+        setup.spec().containers[0].startup_probe = Some(Probe::default());
+        setup.spec().containers[0].readiness_probe = Some(Probe::default());
+        setup.probes.startup = startup.map(|result| (id.clone(), result)).into_iter().collect();
+        setup.probes.readiness = readiness.map(|result| (id.clone(), result)).into_iter().collect();
+        let status = setup.status();
         let a = of(&status, "a");
         assert_eq!((a.started, a.ready), (Some(started), ready), "{startup:?} {readiness:?}");
     }
@@ -411,64 +412,64 @@ fn a_restart_of_the_agent_changes_no_readiness() {
     let rows = [(true, true, true), (true, false, false), (false, true, false)];
     for (adopted, was_ready, expected) in rows {
         let running = instance("a", 0, ContainerState::Running, 0);
-        let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![running]);
-        scene.adopted = adopted.then(|| ContainerId::from("a0")).into_iter().collect();
-        scene.spec().containers[0].readiness_probe = Some(Probe::default());
+        let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![running]);
+        setup.adopted = adopted.then(|| ContainerId::from("a0")).into_iter().collect();
+        setup.spec().containers[0].readiness_probe = Some(Probe::default());
         let ready = PodCondition {
             type_: "Ready".to_owned(),
             status: if was_ready { "True" } else { "False" }.to_owned(),
             ..PodCondition::default()
         };
-        scene.pod.status = Some(PodStatus { conditions: Some(vec![ready]), ..PodStatus::default() });
-        assert_eq!(of(&scene.status(), "a").ready, expected, "{adopted} {was_ready}");
-        scene.probes.readiness.insert(ContainerId::from("a0"), false);
-        assert!(!of(&scene.status(), "a").ready, "a result counts more than the past");
+        setup.pod.status = Some(PodStatus { conditions: Some(vec![ready]), ..PodStatus::default() });
+        assert_eq!(of(&setup.status(), "a").ready, expected, "{adopted} {was_ready}");
+        setup.probes.readiness.insert(ContainerId::from("a0"), false);
+        assert!(!of(&setup.status(), "a").ready, "a result counts more than the past");
     }
 }
 
 #[test]
 fn a_pod_began_with_its_oldest_sandbox_that_has_a_time() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
-    let begun = |scene: &Scene| scene.status().start_time.map(|start| moment(&start));
-    assert_eq!(begun(&scene), Some(at(1)));
-    scene.runtime.sandboxes[0].created_at = at(NOW + 60);
-    assert_eq!(begun(&scene), Some(at(NOW)), "a clock that was set back");
-    scene.runtime.sandboxes[0].created_at = Moment::EPOCH;
-    assert_eq!(begun(&scene), Some(at(NOW)), "cut off while it was made");
-    scene.runtime.sandboxes.push(RuntimeSandbox { created_at: at(7), ..sandbox(SandboxState::NotReady) });
-    assert_eq!(begun(&scene), Some(at(7)));
+    let mut setup = Setup::new("Always", &[], &["a"]);
+    let begun = |setup: &Setup| setup.status().start_time.map(|start| moment(&start));
+    assert_eq!(begun(&setup), Some(at(1)));
+    setup.runtime.sandboxes[0].created_at = at(NOW + 60);
+    assert_eq!(begun(&setup), Some(at(NOW)), "a clock that was set back");
+    setup.runtime.sandboxes[0].created_at = Moment::EPOCH;
+    assert_eq!(begun(&setup), Some(at(NOW)), "cut off while it was made");
+    setup.runtime.sandboxes.push(RuntimeSandbox { created_at: at(7), ..sandbox(SandboxState::NotReady) });
+    assert_eq!(begun(&setup), Some(at(7)));
 }
 
 #[test]
 fn a_container_once_started_stays_so_and_its_successor_begins_anew() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-    scene.spec().containers[0].startup_probe = Some(Probe::default());
-    scene.probes.startup.insert(ContainerId::from("a0"), true);
-    scene.step();
-    scene.probes.startup.clear();
-    assert_eq!(of(&scene.step(), "a").started, Some(true));
-    scene.runtime.containers = vec![instance("a", 1, ContainerState::Running, 0)];
-    assert_eq!(of(&scene.step(), "a").started, Some(false));
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    setup.spec().containers[0].startup_probe = Some(Probe::default());
+    setup.probes.startup.insert(ContainerId::from("a0"), true);
+    setup.step();
+    setup.probes.startup.clear();
+    assert_eq!(of(&setup.step(), "a").started, Some(true));
+    setup.runtime.containers = vec![instance("a", 1, ContainerState::Running, 0)];
+    assert_eq!(of(&setup.step(), "a").started, Some(false));
 }
 
 /// POD-29.
 #[test]
 fn addresses_are_ordered_by_family_and_outlive_the_sandbox() {
     let ips = |status: &PodStatus| -> Vec<String> { status.pod_ips.iter().flatten().map(|ip| ip.ip.clone()).collect() };
-    let mut scene = Scene::new("Always", &[], &["a"]);
-    scene.runtime.sandboxes[0].ips = ["FD00:0::9", "10.0.0.9", "fd00::8"].map(str::to_owned).to_vec();
-    assert_eq!(ips(&scene.status()), ["10.0.0.9", "fd00::9"]);
-    scene.host = host(&["fd00::1", "192.168.0.1"]);
-    assert_eq!(ips(&scene.status()), ["10.0.0.9", "fd00::9"], "what the node is known by does not turn them around");
-    scene.prefer_ipv6 = true;
-    let status = scene.step();
+    let mut setup = Setup::new("Always", &[], &["a"]);
+    setup.runtime.sandboxes[0].ips = ["FD00:0::9", "10.0.0.9", "fd00::8"].map(str::to_owned).to_vec();
+    assert_eq!(ips(&setup.status()), ["10.0.0.9", "fd00::9"]);
+    setup.host = host(&["fd00::1", "192.168.0.1"]);
+    assert_eq!(ips(&setup.status()), ["10.0.0.9", "fd00::9"], "what the node is known by does not turn them around");
+    setup.prefer_ipv6 = true;
+    let status = setup.step();
     assert_eq!(ips(&status), ["fd00::9", "10.0.0.9"]);
     assert_eq!((status.pod_ip.as_deref(), status.host_ip.as_deref()), (Some("fd00::9"), Some("fd00::1")));
     assert_eq!(status.host_ips.map(|ips| ips.len()), Some(2));
-    scene.runtime.sandboxes[0].state = SandboxState::NotReady;
-    assert_eq!(ips(&scene.status()), ["fd00::9", "10.0.0.9"]);
-    scene.runtime.sandboxes.clear();
-    assert_eq!(ips(&scene.status()), ["fd00::9", "10.0.0.9"]);
+    setup.runtime.sandboxes[0].state = SandboxState::NotReady;
+    assert_eq!(ips(&setup.status()), ["fd00::9", "10.0.0.9"]);
+    setup.runtime.sandboxes.clear();
+    assert_eq!(ips(&setup.status()), ["fd00::9", "10.0.0.9"]);
 }
 
 /// POD-29, NODE-20: shown before, known of the host, what the runtime says, expected.
@@ -494,13 +495,13 @@ fn a_pod_on_the_hosts_network_has_the_hosts_addresses_for_as_long_as_the_host_ha
         (&[], &["10.0.0.1", "fd00::1"], &["2001:db8::2", "192.168.0.1"], &["192.168.0.1", "2001:db8::2"]),
     ];
     for (before, known, told, expected) in cases {
-        let mut scene = Scene::new("Always", &[], &["a"]);
-        scene.spec().host_network = Some(true);
-        scene.runtime.sandboxes[0].ips = told.iter().map(|ip| (*ip).to_owned()).collect();
-        scene.host = host(known);
+        let mut setup = Setup::new("Always", &[], &["a"]);
+        setup.spec().host_network = Some(true);
+        setup.runtime.sandboxes[0].ips = told.iter().map(|ip| (*ip).to_owned()).collect();
+        setup.host = host(known);
         let pod_ips = before.iter().map(|ip| PodIP { ip: (*ip).to_owned() }).collect();
-        scene.pod.status = Some(PodStatus { pod_ips: Some(pod_ips), ..PodStatus::default() });
-        let status = scene.status();
+        setup.pod.status = Some(PodStatus { pod_ips: Some(pod_ips), ..PodStatus::default() });
+        let status = setup.status();
         let ips: Vec<String> = status.pod_ips.into_iter().flatten().map(|ip| ip.ip).collect();
         assert_eq!((ips.first(), &*ips), (status.pod_ip.as_ref(), &*texts(expected)), "{before:?} {known:?} {told:?}");
     }
@@ -509,15 +510,15 @@ fn a_pod_on_the_hosts_network_has_the_hosts_addresses_for_as_long_as_the_host_ha
 /// POD-29: the node's address changed, or is not known for a while.
 #[test]
 fn the_hosts_address_is_the_newest_that_is_known() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
-    assert_eq!(scene.step().host_ip.as_deref(), Some("192.168.0.1"));
-    scene.host = host(&["10.0.0.2", "10.0.0.3", "fd00::2"]);
+    let mut setup = Setup::new("Always", &[], &["a"]);
+    assert_eq!(setup.step().host_ip.as_deref(), Some("192.168.0.1"));
+    setup.host = host(&["10.0.0.2", "10.0.0.3", "fd00::2"]);
     let shown =
         |status: &PodStatus| -> Vec<String> { status.host_ips.iter().flatten().map(|ip| ip.ip.clone()).collect() };
-    let status = scene.step();
+    let status = setup.step();
     assert_eq!((status.host_ip.as_deref(), shown(&status)), (Some("10.0.0.2"), texts(&["10.0.0.2", "fd00::2"])));
-    scene.host = HostIps::default();
-    let status = scene.step();
+    setup.host = HostIps::default();
+    let status = setup.step();
     assert_eq!((status.host_ip.as_deref(), shown(&status)), (Some("10.0.0.2"), texts(&["10.0.0.2", "fd00::2"])));
 }
 
@@ -558,25 +559,25 @@ proptest! {
         policy in prop::sample::select(vec!["Always", "OnFailure", "Never"]),
         looks in prop::collection::vec((any_instances(), any::<bool>(), any::<bool>()), 1..8),
     ) {
-        let mut scene = Scene::new(policy, &["i"], &["a", "b"]);
+        let mut setup = Setup::new(policy, &["i"], &["a", "b"]);
         let mut before: Option<PodStatus> = None;
         for ((containers, ready), fails, terminal) in looks {
-            scene.runtime.containers = containers;
-            scene.runtime.sandboxes = vec![sandbox(if ready { SandboxState::Ready } else { SandboxState::NotReady })];
-            scene.errors.clear();
+            setup.runtime.containers = containers;
+            setup.runtime.sandboxes = vec![sandbox(if ready { SandboxState::Ready } else { SandboxState::NotReady })];
+            setup.errors.clear();
             if fails {
-                scene = scene.failing("a", "CrashLoopBackOff");
+                setup = setup.failing("a", StartReason::CrashLoopBackOff);
             }
-            scene.terminal = terminal;
-            scene.now += 10;
-            let status = scene.step();
+            setup.terminal = terminal;
+            setup.now += 10;
+            let status = setup.step();
             let phase = status.phase.clone().expect("always has a phase");
             let is_ready = says(&status, "Ready").0 == "True";
             prop_assert!(!is_ready || !is_terminal(&phase));
             prop_assert!(!is_ready || status.container_statuses.iter().flatten().all(|status| status.ready));
             prop_assert_eq!(says(&status, "PodScheduled").0, "True");
             for shown in status.container_statuses.iter().flatten() {
-                prop_assert!(!shown.ready || told(shown.state.as_ref()) == "running");
+                prop_assert!(!shown.ready || state_text(shown.state.as_ref()) == "running");
             }
             if let Some(before) = before {
                 let old = before.phase.as_deref().expect("always has a phase");
@@ -587,8 +588,8 @@ proptest! {
                 }
             }
             // Looked at again later, nothing differs.
-            scene.now += 10;
-            prop_assert_eq!(&scene.status(), &status);
+            setup.now += 10;
+            prop_assert_eq!(&setup.status(), &status);
             before = Some(status);
         }
     }

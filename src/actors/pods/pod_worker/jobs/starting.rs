@@ -15,10 +15,11 @@ use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::logs::log_path::log_link_name;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
+use crate::logic::model::start_reason::StartReason;
 use crate::logic::pods::container_actions::StartContainer;
 use crate::logic::pods::hooks;
 use crate::logic::pods::pod_containers::target_name;
-use crate::logic::pods::pod_lifecycle::{JobEnd, POST_START_HOOK_ERROR, StartFailure, Started};
+use crate::logic::pods::pod_lifecycle::{JobEnd, StartFailure, Started};
 use crate::logic::volumes::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventSubject;
 
@@ -74,7 +75,7 @@ impl JobSite {
         given: &Given,
         cause: &Cause,
     ) -> Result<Created, StartFailure> {
-        let not_made = |message| StartFailure { reason: "CreateContainerConfigError", message };
+        let not_made = |message| StartFailure { reason: StartReason::CreateContainerConfigError, message };
         let (config, noted, sandbox_config) = futures_util::join!(
             self.container_config(pod, start, sandbox, given, cause),
             self.note_container(pod, &start.name, cause),
@@ -84,10 +85,9 @@ impl JobSite {
             (config.map_err(not_made)?, sandbox_config.map_err(|error| not_made(error.to_string()))?);
         noted.map_err(not_made)?;
         let runtime = &self.tools.adapters.runtime;
-        let id = runtime
-            .create_container(&sandbox.id, &config, &sandbox_config)
-            .await
-            .map_err(|error| StartFailure { reason: "CreateContainerError", message: error.words().into_owned() })?;
+        let id = runtime.create_container(&sandbox.id, &config, &sandbox_config).await.map_err(|error| {
+            StartFailure { reason: StartReason::CreateContainerError, message: error.words().into_owned() }
+        })?;
         let log = format!("{}/{}", sandbox_config.log_directory, config.log_path);
         Ok(Created { id, restart_count: config.metadata.attempt, log })
     }
@@ -107,7 +107,7 @@ impl JobSite {
             // The runtime's words may hold the ID, another one at each try: without it all are one Event, and counted.
             let told = message.replace(id.as_str(), name);
             self.tell(cause, subject.warning(EventReason::Failed, format!("Error: {told}")));
-            return Err(StartFailure { reason: "RunContainerError", message });
+            return Err(StartFailure { reason: StartReason::RunContainerError, message });
         }
         self.tell(cause, subject.normal(EventReason::Started, "Container started"));
         let link = log_link_name(&self.full_name.name, &self.full_name.namespace, name, id.as_str());
@@ -156,7 +156,7 @@ impl JobSite {
         }
         let pod = format!("{}({})", self.full_name, self.uid);
         let message = hooks::failure_message(container, handler, &pod, &failure.error, &failure.output);
-        Err(StartFailure { reason: POST_START_HOOK_ERROR, message })
+        Err(StartFailure { reason: StartReason::PostStartHookError, message })
     }
 }
 

@@ -129,7 +129,8 @@ impl JobSite {
                 Ok(image) => drop(found.insert(volume.to_owned(), image.reference)),
                 Err(failure) => {
                     let subject = self.subject(field_path(kind, &container.name));
-                    self.tell(cause, subject.warning(EventReason::Failed, format!("Error: {}", failure.reason)));
+                    let reason = failure.reason.map(<&str>::from).unwrap_or_default();
+                    self.tell(cause, subject.warning(EventReason::Failed, format!("Error: {reason}")));
                     failed = Some(failure);
                 }
             }

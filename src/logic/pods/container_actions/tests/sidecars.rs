@@ -28,7 +28,7 @@ fn one(name: &str, state: ContainerState) -> RuntimeContainer {
 }
 
 /// The containers that it starts, those that it kills, and whether the pod ends.
-fn told(plan: &PodPlan) -> (Vec<&str>, Vec<&str>, bool) {
+fn summary(plan: &PodPlan) -> (Vec<&str>, Vec<&str>, bool) {
     let starts = plan.start.iter().map(|start| start.name.as_str()).collect();
     (starts, plan.kill.iter().map(|kill| kill.id.as_str()).collect(), plan.kill_pod.is_some())
 }
@@ -66,7 +66,7 @@ fn the_next_container_starts_once_a_sidecar_runs() {
             // With OnFailure a success is not repeated.
             containers.iter_mut().filter(|one| one.name == "a").for_each(|one| one.exit_code = 1);
             let plan = planned(&with_sidecars(policy, init, &["a"]), &ready(containers.clone()));
-            assert_eq!(told(&plan), (starts.to_vec(), kills.to_vec(), false), "{policy} {init:?} {containers:?}");
+            assert_eq!(summary(&plan), (starts.to_vec(), kills.to_vec(), false), "{policy} {init:?} {containers:?}");
         }
     }
 }
@@ -87,7 +87,7 @@ fn a_sidecar_never_keeps_a_finished_pod() {
     for policy in ["OnFailure", "Never"] {
         for sidecar in [one("s", Running), one("s", Exited), one("s", Created)] {
             let plan = planned(&with_sidecars(policy, &["s"], &["a"]), &ready(vec![one("a", Exited), sidecar.clone()]));
-            assert_eq!(told(&plan), (vec![], vec![], true), "{policy} {sidecar:?}");
+            assert_eq!(summary(&plan), (vec![], vec![], true), "{policy} {sidecar:?}");
         }
     }
 }
@@ -99,12 +99,12 @@ fn a_startup_probe_of_a_sidecar_holds_up_the_next_container() {
     let running = one("s", Running);
     let mut case = Case::new();
     let look = ready(vec![running.clone()]);
-    assert_eq!(told(&case.plan(&pod, &look)), (vec![], vec![], false), "no result yet");
+    assert_eq!(summary(&case.plan(&pod, &look)), (vec![], vec![], false), "no result yet");
     case.probes.startup.insert(running.id.clone(), true);
-    assert_eq!(told(&case.plan(&pod, &look)), (vec!["i"], vec![], false));
+    assert_eq!(summary(&case.plan(&pod, &look)), (vec!["i"], vec![], false));
     case.probes.startup.insert(running.id.clone(), false);
     let plan = case.plan(&pod, &look);
-    assert_eq!(told(&plan), (vec!["s"], vec!["s0"], false));
+    assert_eq!(summary(&plan), (vec!["s"], vec!["s0"], false));
     assert_eq!(plan.kill[0].message, "Init container s failed startup probe");
     assert_eq!((plan.kill[0].reason, plan.kill[0].kind), (KillReason::StartupProbe, ContainerKind::Init));
 }
@@ -116,15 +116,15 @@ fn a_sick_or_changed_sidecar_is_replaced_and_holds_up_nothing() {
     let mut case = Case::new();
     case.probes.liveness.insert(running.id.clone(), false);
     let plan = case.plan(&pod, &ready(vec![running.clone()]));
-    assert_eq!(told(&plan), (vec!["s", "i"], vec!["s0"], false));
+    assert_eq!(summary(&plan), (vec!["s", "i"], vec!["s0"], false));
     assert_eq!(plan.kill[0].message, "Init container s failed liveness probe");
     let old = RuntimeContainer { hash: "other".to_owned(), ..running };
     let plan = planned(&pod, &ready(vec![one("a", Running), old]));
-    assert_eq!(told(&plan), (vec!["s"], vec!["s0"], false));
+    assert_eq!(summary(&plan), (vec!["s"], vec!["s0"], false));
     assert_eq!(plan.kill[0].message, "Init container s definition changed");
     // An ordinary init container that runs is not restarted for that.
     let old = RuntimeContainer { hash: "other".to_owned(), ..one("i", Running) };
-    assert_eq!(told(&planned(&pod, &ready(vec![old, one("s", Running)]))), (vec![], vec![], false));
+    assert_eq!(summary(&planned(&pod, &ready(vec![old, one("s", Running)]))), (vec![], vec![], false));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_is_asked_to_restart_is_stopped_and_started_again() {
     case.restarts.extend(["a0", "s0"].map(ContainerId::from));
     let pod = with_sidecars("Never", &["s"], &["a"]);
     let plan = case.plan(&pod, &ready(vec![one("a", Running), one("s", Running)]));
-    assert_eq!(told(&plan), (vec!["s", "a"], vec!["s0", "a0"], false));
+    assert_eq!(summary(&plan), (vec!["s", "a"], vec!["s0", "a0"], false));
     assert!(plan.kill.iter().all(|kill| kill.reason == KillReason::OnDemand), "{:?}", plan.kill);
     assert_eq!(plan.kill[1].message, "Container a was asked to restart, will be restarted");
 }

@@ -3,29 +3,12 @@
 //! The sandbox or container counts as it was last known until the runtime, asked for it by its ID, says that there is none.
 //! A list alone never leads to a second instance beside one that runs, nor to a second run of one that has ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::logic::model::ids::{ContainerId, SandboxId};
+use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
-
-/// Sandboxes and containers that a look lacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Absent {
-    /// Sandboxes.
-    pub sandboxes: BTreeSet<SandboxId>,
-    /// Containers, each with its sandbox, which a container's status does not tell.
-    pub containers: BTreeMap<ContainerId, SandboxId>,
-}
-
-/// The objects that the runtime has after all, as its answers show them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Sandboxes.
-    pub sandboxes: Vec<RuntimeSandbox>,
-    /// Containers.
-    pub containers: Vec<RuntimeContainer>,
-}
+use crate::logic::pods::pod_lifecycle::job::{Absent, Found};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -38,12 +21,6 @@ pub struct Absences {
     before: Option<Arc<RuntimePod>>,
     /// Containers that the pod's own job removes: once that has gone well their absence is no surprise.
     removing: BTreeSet<ContainerId>,
-}
-
-impl Absent {
-    fn is_empty(&self) -> bool {
-        self.sandboxes.is_empty() && self.containers.is_empty()
-    }
 }
 
 impl Absences {

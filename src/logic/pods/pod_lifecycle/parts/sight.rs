@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::absent::{Absences, Absent, Found};
+use super::absent::Absences;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
+use crate::logic::pods::pod_lifecycle::job::{Absent, Found};
 
 /// See the module.
 #[derive(Clone, Debug)]

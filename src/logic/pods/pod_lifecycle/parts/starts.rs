@@ -8,6 +8,7 @@ use super::room::shrink;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::RuntimeContainer;
+use crate::logic::model::start_reason::StartReason;
 
 /// How long a container may be made and not started before it counts as half-made: the call to start it comes at once, and
 /// one whose caller failed meanwhile may still come.
@@ -17,7 +18,7 @@ pub const HALF_MADE_AGE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct StartError {
     /// One word: `CrashLoopBackOff`, `ErrImagePull`, ….
-    pub reason: String,
+    pub reason: StartReason,
     /// A sentence.
     pub message: String,
 }
@@ -80,11 +81,9 @@ impl Starts {
         &self.errors
     }
 
-    /// Why a container is not started. An image that was not even tried says nothing about it, and has no reason.
-    pub fn note_error(&mut self, container: String, reason: &str, message: String) {
-        if !reason.is_empty() {
-            self.errors.insert(container, StartError { reason: reason.to_owned(), message });
-        }
+    /// Why a container is not started.
+    pub fn note_error(&mut self, container: String, reason: StartReason, message: String) {
+        self.errors.insert(container, StartError { reason, message });
     }
 
     /// All containers start over.
@@ -167,9 +166,7 @@ mod tests {
     #[test]
     fn a_start_takes_its_image_and_its_error_along() {
         let mut starts = Starts::default();
-        starts.note_error("web".to_owned(), "", "not tried".to_owned());
-        assert!(starts.errors().is_empty());
-        starts.note_error("web".to_owned(), "RunContainerError", "no".to_owned());
+        starts.note_error("web".to_owned(), StartReason::RunContainerError, "no".to_owned());
         starts.set_image("web".to_owned(), ImageInUse { reference: "app:1".to_owned(), ..ImageInUse::default() });
         starts.begin("web", "hash".to_owned());
         assert_eq!(starts.end("web"), ("app:1".to_owned(), "hash".to_owned()));

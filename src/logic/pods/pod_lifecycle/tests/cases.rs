@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{ContainerState as ApiState, ContainerStateTermi
 
 use super::*;
 use crate::logic::images::image_policy::ImageFailure;
+use crate::logic::model::start_reason::StartReason;
 
 const NOTHING: [&str; 0] = [];
 
@@ -60,7 +61,7 @@ fn a_failed_regular_container_does_not_hold_up_the_next() {
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), ["start a 0 in s0 of app:1"]);
     assert_eq!(script.ends(start_failed("a")), ["inspect"]);
     assert_eq!(script.sees(&[ready(0)], &[]), ["start b 0 in s0 of app:1"]);
-    assert_eq!(script.life.start_errors()["a"].reason, "RunContainerError");
+    assert_eq!(script.life.start_errors()["a"].reason, StartReason::RunContainerError);
 }
 
 #[test]
@@ -69,11 +70,12 @@ fn an_image_that_cannot_be_had_does_not_hold_up_the_next_and_is_tried_when_it_sa
     script.ends(JobEnd::Prepared(Ok(true)));
     script.ends(JobEnd::SandboxUp(Ok(ready(0))));
     let retry_after = Some(Duration::from_secs(40));
-    let failure = ImageFailure { reason: "ImagePullBackOff", message: "back-off".to_owned(), retry_after };
+    let failure =
+        ImageFailure { reason: Some(StartReason::ImagePullBackOff), message: "back-off".to_owned(), retry_after };
     assert_eq!(script.ends(JobEnd::ImageEnsured("a".to_owned(), Err(failure))), NOTHING);
     assert_eq!(script.wakes_in(), Some(40.0));
     assert_eq!(script.ends(image_there("b")), ["start b 0 in s0 of app:1"]);
-    assert_eq!(script.life.start_errors()["a"].reason, "ImagePullBackOff");
+    assert_eq!(script.life.start_errors()["a"].reason, StartReason::ImagePullBackOff);
     assert_eq!(script.passes(39), NOTHING);
     assert_eq!(script.passes(1), ["image a"]);
 }
@@ -189,7 +191,7 @@ fn a_start_that_failed_is_looked_at_before_it_is_tried_again() {
 /// at once; what could not be started is tried again after the pause of failures.
 #[test]
 fn a_container_whose_start_hook_failed_waits_by_its_back_off_alone() {
-    for (reason, is_started) in [(POST_START_HOOK_ERROR, true), ("RunContainerError", false)] {
+    for (reason, is_started) in [(StartReason::PostStartHookError, true), (StartReason::RunContainerError, false)] {
         let pod = a_pod("Always", &[], &["a"]);
         let (mut script, _) = Script::new(pod.clone());
         script.sees(&[ready(0)], &[]);
@@ -392,7 +394,7 @@ fn crash(script: &mut Script, pod: &Pod, restart_count: u32) -> f64 {
     let wait = script.wakes_in().unwrap_or(0.0);
     if wait > 0.0 {
         assert_eq!(actions, NOTHING);
-        assert_eq!(script.life.start_errors()["a"].reason, "CrashLoopBackOff");
+        assert_eq!(script.life.start_errors()["a"].reason, StartReason::CrashLoopBackOff);
         assert_eq!(script.passes(wait as u64 - 1), NOTHING);
         assert_eq!(script.passes(1), ["image a"]);
     } else {

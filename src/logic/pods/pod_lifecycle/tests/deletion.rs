@@ -154,7 +154,7 @@ fn a_removal_that_fails_holds_up_nobody_and_is_tried_again() {
     let mut waits = vec![];
     for _ in 0..5 {
         assert_eq!(script.remains_go(Err("device or resource busy".to_owned())), NOTHING);
-        assert_eq!(script.obstacle(), None, "nobody is held up");
+        assert_eq!(script.problem(), None, "nobody is held up");
         let told = script.waits();
         assert_eq!(told, ["what is left of it to be removed: device or resource busy, to be tried again"]);
         let wait = script.wakes_in().expect("it is tried again");
@@ -235,8 +235,8 @@ fn a_sandbox_that_is_not_ready_is_stopped_until_the_runtime_says_that_it_is() {
     for _ in 0..2 {
         assert_eq!(script.ends(JobEnd::PodKilled(Err("no network plugin".to_owned()))), ["inspect"]);
         assert_eq!(script.sees(&sandboxes, &containers), NOTHING);
-        let obstacle = script.obstacle().expect("it failed");
-        assert!(obstacle.contains("no network plugin"), "{obstacle}");
+        let problem = script.problem().expect("it failed");
+        assert!(problem.contains("no network plugin"), "{problem}");
         assert_eq!(script.wakes_in(), Some(10.0));
         assert_eq!(script.life.stage(), Stage::Terminating);
         assert_eq!(script.passes(10), ["end [s1 s0] 30s"]);

@@ -32,7 +32,7 @@ fn resized_with(pod: &Pod, per_pod: bool, gates: ResizeGates) -> Script {
     script
 }
 
-fn told(amount: &str) -> Input {
+fn actuated(amount: &str) -> Input {
     Input::Actuated(PodResources {
         containers: Arc::new([("a".to_owned(), cpu(amount))].into_iter().collect()),
         pod: None,
@@ -53,7 +53,7 @@ fn a_running_container_is_resized_once_it_is_known_what_it_has() {
     let pod = with_cpu(a_pod("Always", &[], &["a"]), "2");
     let mut script = resized(&pod, false);
     assert_eq!(script.life.is_in_force(), None, "nobody knows yet");
-    assert_eq!(script.step(told("1")), ["resize [a]"]);
+    assert_eq!(script.step(actuated("1")), ["resize [a]"]);
     assert_eq!(script.life.is_in_force(), Some(false));
     assert_eq!(script.ends(JobEnd::Resized(report("2"))), ["inspect"]);
     assert_eq!(script.life.is_in_force(), Some(true));
@@ -65,7 +65,7 @@ fn a_running_container_is_resized_once_it_is_known_what_it_has() {
 fn a_resize_that_fails_is_tried_again_and_another_one_at_once() {
     let pod = with_cpu(a_pod("Always", &[], &["a"]), "2");
     let mut script = resized(&pod, false);
-    script.step(told("1"));
+    script.step(actuated("1"));
     let failed = ResizeReport { problem: Some("busy".to_owned()), ..ResizeReport::default() };
     assert_eq!(script.ends(JobEnd::Resized(failed)), [""; 0], "not without a pause");
     assert_eq!(script.life.is_in_force(), Some(false));
@@ -81,7 +81,7 @@ fn a_policy_has_the_container_restarted_instead() {
         restart_policy: "RestartContainer".to_owned(),
     }]);
     let mut script = resized(&pod, false);
-    assert_eq!(script.step(told("1")), ["kill a0 30s"]);
+    assert_eq!(script.step(actuated("1")), ["kill a0 30s"]);
     script.ends(JobEnd::Killed("a0".into(), Ok(())));
     assert_eq!(script.sees(&[ready(0)], &[exited(&running(&pod, "a", 0), 143, Moment::EPOCH)]), ["image a"]);
     assert_eq!(script.ends(image_there("a")), ["start a 1 in s0 of app:1"]);
@@ -98,7 +98,7 @@ fn a_policy_has_the_container_restarted_instead() {
 fn the_pods_cgroup_is_looked_at_once_after_a_start() {
     let pod = with_cpu(a_pod("Always", &[], &["a"]), "2");
     let mut script = resized(&pod, true);
-    assert_eq!(script.step(told("2")), ["resize []"]);
+    assert_eq!(script.step(actuated("2")), ["resize []"]);
     let cgroup = Some(PodFigures { cpu_shares: Some(2048), ..PodFigures::default() });
     assert_eq!(script.life.pod_figures(), None, "it was not looked at");
     assert_eq!(script.ends(JobEnd::Resized(ResizeReport { cgroup, ..ResizeReport::default() })), [""; 0]);

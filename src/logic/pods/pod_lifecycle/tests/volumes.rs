@@ -68,13 +68,13 @@ fn why_a_volume_is_missing_is_told_and_it_is_tried_again() {
     script.ends(not_mounted("configmap \"x\" not found", 2));
     let told = script.waits();
     assert!(told.contains(&"its volumes: configmap \"x\" not found, to be tried again".to_owned()), "{told:?}");
-    let obstacle = Some("waits for its volumes: configmap \"x\" not found".to_owned());
-    assert_eq!(script.obstacle(), obstacle);
+    let problem = Some("waits for its volumes: configmap \"x\" not found".to_owned());
+    assert_eq!(script.problem(), problem);
     assert_eq!(script.passes(1), [""; 0]);
     assert_eq!(script.passes(1), ["volumes"]);
-    assert_eq!(script.obstacle(), obstacle, "the same while it is tried again");
+    assert_eq!(script.problem(), problem, "the same while it is tried again");
     script.ends(mounted());
-    assert_eq!(script.obstacle(), None);
+    assert_eq!(script.problem(), None);
 }
 
 /// VOL-50.
@@ -132,7 +132,7 @@ fn a_pod_that_ends_waits_no_longer_for_volumes_and_says_what_keeps_it() {
     script.sees(&[], &[]);
     script.ends(JobEnd::CleanedUp(Err("mounted volumes=[v]: busy".to_owned())));
     assert_eq!(
-        script.obstacle().as_deref(),
+        script.problem().as_deref(),
         Some("has ended, waits for its volumes and its cgroup to be released: mounted volumes=[v]: busy")
     );
     let told = script.waits();

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Probe;
 
 use super::volumes::{mounted, with_volume};
 use super::*;
+use crate::logic::images::image_policy::ImageFailure;
 
 fn waits(script: &Script) -> Vec<String> {
     script.waits()
@@ -80,23 +81,23 @@ fn a_failure_that_names_no_wait_has_up_to_half_more_than_the_usual_one() {
 #[test]
 fn what_keeps_a_pod_from_going_on_is_named_at_each_stage() {
     let lost = |job| JobEnd::lost(job, "busy".to_owned());
-    for (job, obstacle) in [
+    for (job, problem) in [
         (Job::Prepare, "waits for its cgroup: busy"),
         (Job::SetUpSandbox, "waits for its sandbox and network: busy"),
         (Job::MountVolumes, "waits for its volumes: busy"),
     ] {
         let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
         script.ends(lost(job));
-        assert_eq!(script.obstacle().as_deref(), Some(obstacle));
+        assert_eq!(script.problem().as_deref(), Some(problem));
         for end in [JobEnd::Prepared(Ok(true)), JobEnd::SandboxUp(Ok(ready(0))), mounted()] {
             script.ends(end);
         }
-        assert_eq!(script.obstacle(), None, "{obstacle}");
+        assert_eq!(script.problem(), None, "{problem}");
     }
     let mut script = Script::running(a_pod("Always", &[], &["a"]));
     script.removed(None);
     script.ends(lost(Job::KillPod));
-    assert_eq!(script.obstacle().as_deref(), Some("ends, waits for its containers to stop: busy"));
+    assert_eq!(script.problem().as_deref(), Some("ends, waits for its containers to stop: busy"));
     let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
     for end in [JobEnd::Prepared(Ok(true)), lost(Job::SetUpSandbox)] {
         script.ends(end);
@@ -106,7 +107,7 @@ fn what_keeps_a_pod_from_going_on_is_named_at_each_stage() {
     assert_eq!(script.life.stage(), Stage::Terminated);
     script.ends(lost(Job::CleanUp));
     let released = "has ended, waits for its volumes and its cgroup to be released: busy";
-    assert_eq!(script.obstacle().as_deref(), Some(released));
+    assert_eq!(script.problem().as_deref(), Some(released));
 }
 
 /// PAIN-20.
@@ -147,4 +148,14 @@ fn script_with(script: &Script, kind: ProbeKind, succeeded: bool) -> Script {
         script.step(Input::Probed { container: "app0".into(), kind, healthy: true });
     }
     script
+}
+
+#[test]
+fn an_image_that_was_not_tried_says_nothing_about_the_container() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(JobEnd::SandboxUp(Ok(ready(0))));
+    let failure = ImageFailure::not_tried("its Secrets are missing".to_owned());
+    script.ends(JobEnd::ImageEnsured("a".to_owned(), Err(failure)));
+    assert!(script.life.start_errors().is_empty());
 }

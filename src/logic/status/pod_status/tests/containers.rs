@@ -2,14 +2,16 @@
 
 use super::*;
 
+use crate::logic::model::start_reason::StartReason;
+
 #[test]
 fn containers_of_which_nothing_is_known_wait() {
-    let status = Scene::new("Always", &[], &["b", "a"]).status();
+    let status = Setup::new("Always", &[], &["b", "a"]).status();
     assert_eq!(state(&status, "a"), "waiting ContainerCreating");
     assert_eq!((of(&status, "a").image.as_str(), of(&status, "a").started), ("busybox", Some(false)));
     let names: Vec<&str> = status.container_statuses.iter().flatten().map(|status| status.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
-    let status = Scene::new("Always", &["j", "i"], &["a"]).status();
+    let status = Setup::new("Always", &["j", "i"], &["a"]).status();
     assert_eq!(
         (state(&status, "a"), state(&status, "i")),
         ("waiting PodInitializing".into(), "waiting PodInitializing".into())
@@ -21,13 +23,13 @@ fn containers_of_which_nothing_is_known_wait() {
 #[test]
 fn a_running_container_is_told_as_the_runtime_has_it() {
     use ContainerState::{Exited, Running};
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![
         instance("a", 2, Running, 0),
         instance("a", 1, Exited, 3),
         instance("a", 0, Exited, 4),
     ]);
-    scene.spec().containers[0].resources = Some(ResourceRequirements::default());
-    let status = scene.status();
+    setup.spec().containers[0].resources = Some(ResourceRequirements::default());
+    let status = setup.status();
     let a = of(&status, "a");
     assert_eq!((state(&status, "a"), last_state(&status, "a")), ("running".into(), "terminated 3 Error".into()));
     assert_eq!(a.container_id.as_deref(), Some("containerd://a2"));
@@ -45,16 +47,18 @@ fn a_running_container_is_told_as_the_runtime_has_it() {
 fn a_failed_start_is_shown_and_the_end_becomes_the_last_state() {
     use ContainerState::{Exited, Running};
     let crashed = vec![instance("a", 1, Exited, 1)];
-    let status = Scene::new("Always", &[], &["a"]).holding(crashed).failing("a", "CrashLoopBackOff").status();
+    let status =
+        Setup::new("Always", &[], &["a"]).holding(crashed).failing("a", StartReason::CrashLoopBackOff).status();
     assert_eq!(state(&status, "a"), "waiting CrashLoopBackOff");
     assert_eq!(last_state(&status, "a"), "terminated 1 Error");
     assert_eq!((status.phase.as_deref(), of(&status, "a").restart_count), (Some(RUNNING), 1));
 
-    let status = Scene::new("Always", &[], &["a"]).failing("a", "ErrImagePull").status();
+    let status = Setup::new("Always", &[], &["a"]).failing("a", StartReason::ErrImagePull).status();
     assert_eq!((state(&status, "a"), status.phase.as_deref()), ("waiting ErrImagePull".into(), Some(PENDING)));
 
     for (policy, newest) in [("Always", instance("a", 0, Running, 0)), ("Never", instance("a", 0, Exited, 1))] {
-        let status = Scene::new(policy, &[], &["a"]).holding(vec![newest]).failing("a", "ErrImagePull").status();
+        let status =
+            Setup::new(policy, &[], &["a"]).holding(vec![newest]).failing("a", StartReason::ErrImagePull).status();
         assert!(!state(&status, "a").starts_with("waiting"), "{policy}: nothing is to be started");
     }
 }
@@ -62,17 +66,17 @@ fn a_failed_start_is_shown_and_the_end_becomes_the_last_state() {
 /// POD-28.
 #[test]
 fn a_container_that_vanished_while_running_counts_as_ended() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
-    scene.step();
-    scene.runtime.containers.clear();
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
+    setup.step();
+    setup.runtime.containers.clear();
     for _ in 0..2 {
-        let status = scene.step();
+        let status = setup.step();
         assert_eq!(state(&status, "a"), "waiting ContainerCreating");
         assert_eq!(last_state(&status, "a"), "terminated 137 ContainerStatusUnknown");
         assert_eq!((of(&status, "a").restart_count, status.phase.as_deref()), (2, Some(RUNNING)));
     }
-    scene.runtime.containers = vec![instance("a", 0, ContainerState::Running, 0)];
-    let status = scene.step();
+    setup.runtime.containers = vec![instance("a", 0, ContainerState::Running, 0)];
+    let status = setup.step();
     assert_eq!(of(&status, "a").restart_count, 2, "the count never goes back");
     assert_eq!(last_state(&status, "a"), "terminated 137 ContainerStatusUnknown");
 }
@@ -83,47 +87,47 @@ fn a_container_that_is_only_made_is_no_restart_yet() {
     let ended = instance("a", 3, Exited, 1);
     for (newest, count) in [(Created, 3), (Running, 4), (Exited, 4)] {
         let held = vec![instance("a", 4, newest, 1), ended.clone()];
-        assert_eq!(of(&Scene::new("Always", &[], &["a"]).holding(held).status(), "a").restart_count, count);
+        assert_eq!(of(&Setup::new("Always", &[], &["a"]).holding(held).status(), "a").restart_count, count);
     }
-    let first = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Created, 0)]);
+    let first = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Created, 0)]);
     assert_eq!(of(&first.status(), "a").restart_count, 0);
 }
 
 #[test]
 fn a_container_that_vanished_with_its_pod_is_not_counted_as_restarted() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
-    scene.step();
-    scene.runtime.containers.clear();
-    scene.pod.metadata.deletion_timestamp = Some(time(at(NOW)));
-    assert_eq!(of(&scene.status(), "a").restart_count, 1);
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
+    setup.step();
+    setup.runtime.containers.clear();
+    setup.pod.metadata.deletion_timestamp = Some(time(at(NOW)));
+    assert_eq!(of(&setup.status(), "a").restart_count, 1);
 }
 
 #[test]
 fn an_end_that_was_shown_outlives_the_container() {
-    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Exited, 5)]);
-    let before = scene.step();
-    scene.runtime.containers.clear();
-    assert_eq!(of(&scene.status(), "a"), of(&before, "a"));
+    let mut setup = Setup::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Exited, 5)]);
+    let before = setup.step();
+    setup.runtime.containers.clear();
+    assert_eq!(of(&setup.status(), "a"), of(&before, "a"));
 }
 
 #[test]
 fn a_lost_container_that_ran_is_shown_as_ended_once() {
-    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-    scene.step();
-    scene.runtime.containers[0].state = ContainerState::Unknown;
+    let mut setup = Setup::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    setup.step();
+    setup.runtime.containers[0].state = ContainerState::Unknown;
     for _ in 0..3 {
-        let status = scene.step();
+        let status = setup.step();
         assert_eq!(state(&status, "a"), "terminated 137 ContainerStatusUnknown");
         assert_eq!((of(&status, "a").restart_count, status.phase.as_deref()), (1, Some(FAILED)));
     }
-    let never_seen = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Unknown, 0)]);
+    let never_seen = Setup::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Unknown, 0)]);
     assert_eq!(state(&never_seen.status(), "a"), "waiting ");
 }
 
 #[test]
 fn a_forgotten_init_container_of_an_initialised_pod_has_completed() {
     use ContainerState::Running;
-    let status = Scene::new("Always", &["i"], &["a"]).holding(vec![instance("a", 0, Running, 0)]).status();
+    let status = Setup::new("Always", &["i"], &["a"]).holding(vec![instance("a", 0, Running, 0)]).status();
     assert_eq!((state(&status, "i"), of(&status, "i").ready), ("terminated 0 Completed".into(), true));
 }
 
@@ -132,35 +136,35 @@ fn a_forgotten_init_container_of_an_initialised_pod_has_completed() {
 fn termination_messages_share_the_room() {
     let mut ended = instance("a", 0, ContainerState::Exited, 1);
     ended.message = "é".repeat(12_000);
-    let status = Scene::new("Never", &["i"], &["a", "b", "c"]).holding(vec![ended]).status();
+    let status = Setup::new("Never", &["i"], &["a", "b", "c"]).holding(vec![ended]).status();
     let end = of(&status, "a").state.as_ref().and_then(|state| state.terminated.clone()).expect("ended");
     assert_eq!(end.message.map(|message| message.len()), Some(12_288 / 4));
 }
 
 #[test]
 fn volume_mounts_are_told_once_and_for_all() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
+    let mut setup = Setup::new("Always", &[], &["a"]);
     let mount = |name: &str, read_only| VolumeMount {
         name: name.to_owned(),
         mount_path: format!("/{name}"),
         read_only: Some(read_only),
         ..VolumeMount::default()
     };
-    scene.spec().containers[0].volume_mounts = Some(vec![mount("rw", false), mount("ro", true)]);
-    let status = scene.step();
+    setup.spec().containers[0].volume_mounts = Some(vec![mount("rw", false), mount("ro", true)]);
+    let status = setup.step();
     let mounts = of(&status, "a").volume_mounts.clone().expect("has mounts");
     assert_eq!((mounts[0].name.as_str(), mounts[1].name.as_str()), ("rw", "ro"));
     assert_eq!((mounts[0].read_only, mounts[0].recursive_read_only.as_deref()), (None, None));
     assert_eq!((mounts[1].read_only, mounts[1].recursive_read_only.as_deref()), (Some(true), Some("Disabled")));
-    scene.spec().containers[0].volume_mounts = None;
-    scene.runtime.containers = vec![instance("a", 0, ContainerState::Running, 0)];
-    assert_eq!(of(&scene.step(), "a").volume_mounts, Some(mounts));
+    setup.spec().containers[0].volume_mounts = None;
+    setup.runtime.containers = vec![instance("a", 0, ContainerState::Running, 0)];
+    assert_eq!(of(&setup.step(), "a").volume_mounts, Some(mounts));
 }
 
 /// VOL-34: what a status says of them stays, so it does not begin with a guess.
 #[test]
 fn volume_mounts_are_not_told_before_it_is_known_what_the_runtime_can() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
+    let mut setup = Setup::new("Always", &[], &["a"]);
     let mount = VolumeMount {
         name: "v".to_owned(),
         mount_path: "/v".to_owned(),
@@ -168,11 +172,11 @@ fn volume_mounts_are_not_told_before_it_is_known_what_the_runtime_can() {
         recursive_read_only: Some("IfPossible".to_owned()),
         ..VolumeMount::default()
     };
-    scene.spec().containers[0].volume_mounts = Some(vec![mount]);
-    scene.recursive_read_only = None;
-    assert_eq!(of(&scene.step(), "a").volume_mounts, None);
-    scene.recursive_read_only = Some(true);
-    let mounts = of(&scene.step(), "a").volume_mounts.clone().expect("told");
+    setup.spec().containers[0].volume_mounts = Some(vec![mount]);
+    setup.recursive_read_only = None;
+    assert_eq!(of(&setup.step(), "a").volume_mounts, None);
+    setup.recursive_read_only = Some(true);
+    let mounts = of(&setup.step(), "a").volume_mounts.clone().expect("told");
     assert_eq!(mounts[0].recursive_read_only.as_deref(), Some("Enabled"));
 }
 
@@ -182,7 +186,7 @@ fn the_signal_that_stops_a_container_is_told_where_the_runtime_tells_it() {
     for signal in [None, Some("SIGUSR1".to_owned())] {
         let mut running = instance("a", 0, ContainerState::Running, 0);
         running.process.stop_signal.clone_from(&signal);
-        let status = Scene::new("Always", &[], &["a"]).holding(vec![running]).status();
+        let status = Setup::new("Always", &[], &["a"]).holding(vec![running]).status();
         assert_eq!(of(&status, "a").stop_signal, signal);
     }
 }

@@ -3,12 +3,14 @@
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 
 use super::*;
+
+use crate::logic::model::start_reason::StartReason;
 use ContainerState::{Exited, Running};
 
 #[test]
 fn a_rejected_pod_says_why_and_nothing_else() {
-    let scene = Scene::new("Always", &[], &["a"]);
-    let status = rejected_status(&scene.pod, "OutOfcpu", "no cpu", "Burstable", at(NOW));
+    let setup = Setup::new("Always", &[], &["a"]);
+    let status = rejected_status(&setup.pod, "OutOfcpu", "no cpu", "Burstable", at(NOW));
     let expected = PodStatus {
         phase: Some(FAILED.to_owned()),
         reason: Some("OutOfcpu".to_owned()),
@@ -31,17 +33,17 @@ fn a_phase_is_final_once_all_has_ended_well_or_badly() {
 /// POD-37.
 #[test]
 fn an_end_has_its_times_and_an_unseen_one_says_so() {
-    let mut scene = Scene::new("Never", &[], &["a", "b"]);
+    let mut setup = Setup::new("Never", &[], &["a", "b"]);
     let (exited, lost) = (instance("a", 0, Exited, 3), instance("b", 0, Running, 0));
-    scene.runtime.containers = vec![exited.clone(), lost];
+    setup.runtime.containers = vec![exited.clone(), lost];
     let end = |status: &PodStatus, name: &str| {
         of(status, name).state.clone().and_then(|state| state.terminated).expect("an end")
     };
-    let seen = end(&scene.step(), "a");
+    let seen = end(&setup.step(), "a");
     assert_eq!(seen.started_at, Some(time(exited.started_at)));
     assert_eq!(seen.finished_at, Some(time(exited.finished_at)));
-    scene.runtime.containers[1].state = ContainerState::Unknown;
-    let unseen = end(&scene.step(), "b");
+    setup.runtime.containers[1].state = ContainerState::Unknown;
+    let unseen = end(&setup.step(), "b");
     assert_eq!((unseen.exit_code, unseen.reason.as_deref()), (137, Some("ContainerStatusUnknown")));
     let message = "The container could not be located when the pod was terminated";
     assert_eq!(unseen.message.as_deref(), Some(message));
@@ -52,10 +54,10 @@ fn an_end_has_its_times_and_an_unseen_one_says_so() {
 fn a_pod_whose_regular_container_has_started_is_initialised() {
     for container in [instance("a", 0, Running, 0), instance("a", 0, Exited, 1)] {
         let again = vec![container, instance("i", 1, Running, 0)];
-        let status = Scene::new("Always", &["i"], &["a"]).holding(again).status();
+        let status = Setup::new("Always", &["i"], &["a"]).holding(again).status();
         assert_eq!(says(&status, "Initialized").0, "True", "{:?}", of(&status, "a").state);
     }
-    let only = Scene::new("Always", &["i"], &["a"]).holding(vec![instance("i", 1, Running, 0)]).status();
+    let only = Setup::new("Always", &["i"], &["a"]).holding(vec![instance("i", 1, Running, 0)]).status();
     assert_eq!(says(&only, "Initialized").0, "False");
 }
 
@@ -74,38 +76,38 @@ fn a_lost_container_keeps_its_own_end_as_its_last_state() {
         (ended("containerd://a0", 8, "Error"), "terminated 5 Error"),
     ] {
         let held = vec![instance("a", 1, ContainerState::Unknown, 0), instance("a", 0, Exited, 5)];
-        let mut scene = Scene::new("Always", &[], &["a"]).holding(held);
-        let mut before = scene.status();
+        let mut setup = Setup::new("Always", &[], &["a"]).holding(held);
+        let mut before = setup.status();
         let a = &mut before.container_statuses.as_mut().expect("statuses")[0];
         let state = a.last_state.get_or_insert_default();
         state.terminated = Some(last);
-        scene.previous = Some(before);
-        assert_eq!(last_state(&scene.status(), "a"), expected);
+        setup.previous = Some(before);
+        assert_eq!(last_state(&setup.status(), "a"), expected);
     }
 }
 
 /// PAIN-11.
 #[test]
-fn an_obstacle_is_told_in_one_condition_alone() {
-    let mut status = Scene::new("Always", &[], &["a"]).status();
-    let obstacle = Some("waits for its cgroup".to_owned());
-    set_obstacle(&mut status, obstacle.clone());
+fn a_problem_is_told_in_one_condition_alone() {
+    let mut status = Setup::new("Always", &[], &["a"]).status();
+    let problem = Some("waits for its cgroup".to_owned());
+    set_problem(&mut status, problem.clone());
     for condition in status.conditions.iter().flatten() {
-        assert_eq!(condition.message == obstacle, condition.type_ == "PodReadyToStartContainers", "{condition:?}");
+        assert_eq!(condition.message == problem, condition.type_ == "PodReadyToStartContainers", "{condition:?}");
     }
 }
 
 #[test]
 fn what_keeps_a_container_from_starting_again_leaves_how_it_ended() {
-    let scene = Scene::new("Always", &["i"], &["a"]).holding(vec![instance("i", 0, Exited, 9)]);
-    let mut scene = scene.failing("i", "CrashLoopBackOff");
-    let status = scene.step();
+    let setup = Setup::new("Always", &["i"], &["a"]).holding(vec![instance("i", 0, Exited, 9)]);
+    let mut setup = setup.failing("i", StartReason::CrashLoopBackOff);
+    let status = setup.step();
     assert_eq!(
         (state(&status, "i"), last_state(&status, "i")),
         ("waiting CrashLoopBackOff".into(), "terminated 9 Error".into())
     );
-    scene.runtime.containers.clear();
-    let status = scene.step();
+    setup.runtime.containers.clear();
+    let status = setup.step();
     assert_eq!(
         (state(&status, "i"), last_state(&status, "i")),
         ("waiting CrashLoopBackOff".into(), "terminated 9 Error".into())
@@ -114,8 +116,8 @@ fn what_keeps_a_container_from_starting_again_leaves_how_it_ended() {
 
 #[test]
 fn a_new_sandbox_without_an_address_is_not_said_to_have_the_former_ones() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
-    assert_eq!(scene.step().pod_ip.as_deref(), Some("10.0.0.9"));
-    scene.runtime.sandboxes = vec![RuntimeSandbox { ips: vec![], ..sandbox(SandboxState::Ready) }];
-    assert_eq!(scene.step().pod_ip, None);
+    let mut setup = Setup::new("Always", &[], &["a"]);
+    assert_eq!(setup.step().pod_ip.as_deref(), Some("10.0.0.9"));
+    setup.runtime.sandboxes = vec![RuntimeSandbox { ips: vec![], ..sandbox(SandboxState::Ready) }];
+    assert_eq!(setup.step().pod_ip, None);
 }

@@ -21,18 +21,18 @@ fn resources(requests: &str, limits: &str) -> ResourceRequirements {
 }
 
 /// A pod whose one container was given this, and runs with what the runtime tells.
-fn given(requests: &str, limits: &str, told: Option<RuntimeResources>) -> Scene {
+fn given(requests: &str, limits: &str, told: Option<RuntimeResources>) -> Setup {
     let running = RuntimeContainer { resources: told, ..instance("a", 0, Running, 0) };
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![running]);
-    scene.spec().containers[0].resources = Some(resources(requests, limits));
-    scene
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![running]);
+    setup.spec().containers[0].resources = Some(resources(requests, limits));
+    setup
 }
 
-fn shown(scene: &Scene) -> ResourceRequirements {
-    of(&scene.status(), "a").resources.clone().expect("resources")
+fn resources_of(setup: &Setup) -> ResourceRequirements {
+    of(&setup.status(), "a").resources.clone().expect("resources")
 }
 
-fn told(cpu_request: i64, cpu_limit: i64, memory_limit: i64) -> Option<RuntimeResources> {
+fn runtime_resources(cpu_request: i64, cpu_limit: i64, memory_limit: i64) -> Option<RuntimeResources> {
     let some = |value: i64| (value > 0).then_some(value);
     let (cpu_request, cpu_limit, memory_limit) = (some(cpu_request), some(cpu_limit), some(memory_limit));
     Some(RuntimeResources { cpu_request, cpu_limit, memory_limit })
@@ -41,75 +41,76 @@ fn told(cpu_request: i64, cpu_limit: i64, memory_limit: i64) -> Option<RuntimeRe
 #[test]
 fn a_running_container_shows_what_is_in_force_and_another_what_was_given() {
     let (requests, limits) = ("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi");
-    let mut scene = given(requests, limits, told(50, 80, 16 << 20));
-    assert_eq!(shown(&scene), resources("cpu=50m,memory=10Mi", "cpu=80m,memory=16Mi"));
+    let mut setup = given(requests, limits, runtime_resources(50, 80, 16 << 20));
+    assert_eq!(resources_of(&setup), resources("cpu=50m,memory=10Mi", "cpu=80m,memory=16Mi"));
     // Of memory that is asked for the runtime knows nothing: what it was told was noted.
     let noted = [("a".to_owned(), resources("cpu=1,memory=12Mi", "cpu=1,memory=1Gi"))].into_iter().collect();
-    scene.actuated = Some(PodResources { containers: Arc::new(noted), pod: None });
-    assert_eq!(shown(&scene), resources("cpu=50m,memory=12Mi", "cpu=80m,memory=16Mi"));
+    setup.actuated = Some(PodResources { containers: Arc::new(noted), pod: None });
+    assert_eq!(resources_of(&setup), resources("cpu=50m,memory=12Mi", "cpu=80m,memory=16Mi"));
     // So has one that tells nothing at all what it was told.
-    scene.runtime.containers[0].resources = None;
-    assert_eq!(shown(&scene), resources("cpu=1,memory=12Mi", "cpu=1,memory=1Gi"));
-    scene.runtime.containers[0] = RuntimeContainer { resources: told(50, 80, 16 << 20), ..instance("a", 0, Exited, 1) };
-    assert_eq!(shown(&scene), resources(requests, limits));
+    setup.runtime.containers[0].resources = None;
+    assert_eq!(resources_of(&setup), resources("cpu=1,memory=12Mi", "cpu=1,memory=1Gi"));
+    setup.runtime.containers[0] =
+        RuntimeContainer { resources: runtime_resources(50, 80, 16 << 20), ..instance("a", 0, Exited, 1) };
+    assert_eq!(resources_of(&setup), resources(requests, limits));
 }
 
 #[test]
 fn what_nobody_tells_stays_as_it_was_shown_of_the_same_instance() {
-    let mut scene = given("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi", told(50, 80, 16 << 20));
-    scene.step();
-    scene.runtime.containers[0].resources = None;
-    assert_eq!(shown(&scene), resources("cpu=50m,memory=10Mi", "cpu=80m,memory=16Mi"));
-    scene.runtime.containers = vec![RuntimeContainer { resources: None, ..instance("a", 1, Running, 0) }];
-    assert_eq!(shown(&scene), resources("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi"));
+    let mut setup = given("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi", runtime_resources(50, 80, 16 << 20));
+    setup.step();
+    setup.runtime.containers[0].resources = None;
+    assert_eq!(resources_of(&setup), resources("cpu=50m,memory=10Mi", "cpu=80m,memory=16Mi"));
+    setup.runtime.containers = vec![RuntimeContainer { resources: None, ..instance("a", 1, Running, 0) }];
+    assert_eq!(resources_of(&setup), resources("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi"));
 }
 
 /// The kernel takes all of them for the same.
 #[test]
 fn of_numbers_that_are_too_small_to_differ_the_given_ones_are_shown() {
     for (request, limit, in_force, expected) in [
-        ("1m", "5m", told(2, 10, 0), resources("cpu=1m", "cpu=5m")),
-        ("1m", "5m", told(50, 80, 0), resources("cpu=50m", "cpu=80m")),
-        ("100m", "200m", told(2, 10, 0), resources("cpu=2m", "cpu=10m")),
+        ("1m", "5m", runtime_resources(2, 10, 0), resources("cpu=1m", "cpu=5m")),
+        ("1m", "5m", runtime_resources(50, 80, 0), resources("cpu=50m", "cpu=80m")),
+        ("100m", "200m", runtime_resources(2, 10, 0), resources("cpu=2m", "cpu=10m")),
     ] {
-        let scene = given(&format!("cpu={request}"), &format!("cpu={limit}"), in_force);
-        assert_eq!(shown(&scene), expected, "{request} {limit}");
+        let setup = given(&format!("cpu={request}"), &format!("cpu={limit}"), in_force);
+        assert_eq!(resources_of(&setup), expected, "{request} {limit}");
     }
 }
 
 #[test]
 fn a_whole_pod_shows_what_is_in_force_once_it_runs() {
-    let mut scene = given("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi", None);
-    assert_eq!(scene.status().resources, None, "the gate is off");
-    scene.by_pod = true;
+    let mut setup = given("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi", None);
+    assert_eq!(setup.status().resources, None, "the gate is off");
+    setup.by_pod = true;
     let as_given = resources("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi");
-    scene.figures = Some(PodFigures {
+    setup.figures = Some(PodFigures {
         cpu_shares: Some(512),
         cpu_quota: Some(150_000),
         cpu_period: Some(100_000),
         memory_limit: Some(1 << 30),
     });
-    assert_eq!(scene.status().resources, Some(as_given.clone()), "it is not shown to run");
-    assert_eq!(scene.status().allocated_resources, as_given.requests);
-    scene.pod.status = Some(PodStatus { phase: Some(RUNNING.to_owned()), ..PodStatus::default() });
+    assert_eq!(setup.status().resources, Some(as_given.clone()), "it is not shown to run");
+    assert_eq!(setup.status().allocated_resources, as_given.requests);
+    setup.pod.status = Some(PodStatus { phase: Some(RUNNING.to_owned()), ..PodStatus::default() });
     let in_force = resources("cpu=500m,memory=10Mi", "cpu=1500m,memory=1Gi");
-    assert_eq!(scene.step().resources, Some(in_force.clone()));
+    assert_eq!(setup.step().resources, Some(in_force.clone()));
     // A cgroup without figures says nothing new.
     for memory_limit in [None, Some(0)] {
-        scene.figures = Some(PodFigures { memory_limit, ..PodFigures::default() });
-        assert_eq!(scene.status().resources, Some(in_force.clone()));
+        setup.figures = Some(PodFigures { memory_limit, ..PodFigures::default() });
+        assert_eq!(setup.status().resources, Some(in_force.clone()));
     }
-    scene.figures = None;
-    assert_eq!(scene.status().resources, Some(as_given), "nobody knows");
+    setup.figures = None;
+    assert_eq!(setup.status().resources, Some(as_given), "nobody knows");
 }
 
 #[test]
 fn a_pod_that_asks_for_nothing_has_no_resources_to_show() {
     for phase in [PENDING, RUNNING] {
-        let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
-        (scene.by_pod, scene.figures) = (true, Some(PodFigures::default()));
-        scene.pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
-        assert_eq!((scene.status().resources, scene.status().allocated_resources), (None, None), "{phase}");
+        let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
+        (setup.by_pod, setup.figures) = (true, Some(PodFigures::default()));
+        setup.pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        assert_eq!((setup.status().resources, setup.status().allocated_resources), (None, None), "{phase}");
     }
     let mut asks = given("cpu=100m", "", None);
     asks.by_pod = true;
@@ -120,11 +121,11 @@ fn a_pod_that_asks_for_nothing_has_no_resources_to_show() {
 fn a_resize_that_waits_is_told_until_the_pod_is_over() {
     let (reason, message) = (PendingReason::Deferred, "no room".to_owned());
     let pending = PendingResize { reason, message, generation: Some(3), since: at(NOW) };
-    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
-    scene.resize.pending = Some(pending);
+    let mut setup = Setup::new("Never", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
+    setup.resize.pending = Some(pending);
     for terminal in [false, true] {
-        scene.terminal = terminal;
-        let told = conditions::find(&scene.status(), "PodResizePending").is_some();
+        setup.terminal = terminal;
+        let told = conditions::find(&setup.status(), "PodResizePending").is_some();
         assert_eq!(told, !terminal);
     }
 }

@@ -6,16 +6,18 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::*;
+
+use crate::logic::model::start_reason::StartReason;
 use ContainerState::{Exited, Running};
 
 /// A pod whose container `b` has all start over when it ends with 42.
-fn ruled(policy: &str) -> Scene {
-    let mut scene = Scene::new(policy, &["i"], &["a", "b"]);
+fn ruled(policy: &str) -> Setup {
+    let mut setup = Setup::new(policy, &["i"], &["a", "b"]);
     let codes = ContainerRestartRuleOnExitCodes { operator: "In".to_owned(), values: Some(vec![42]) };
     let rule = ContainerRestartRule { action: "RestartAllContainers".to_owned(), exit_codes: Some(codes) };
-    let b = &mut scene.spec().containers[1];
+    let b = &mut setup.spec().containers[1];
     (b.restart_policy, b.restart_policy_rules) = (Some("Never".to_owned()), Some(vec![rule]));
-    scene
+    setup
 }
 
 fn reasons(status: &PodStatus, name: &str) -> (Option<String>, Option<String>, i32) {
@@ -30,12 +32,12 @@ fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
     const CONDITION: &str = "AllContainersRestarting";
     let i = instance("i", 0, Exited, 0);
     let all = vec![instance("b", 0, Running, 0), instance("a", 0, Running, 0), i.clone()];
-    let mut scene = ruled("Never").holding(all);
-    assert_eq!(says(&scene.step(), CONDITION), ("False", "", ""));
+    let mut setup = ruled("Never").holding(all);
+    assert_eq!(says(&setup.step(), CONDITION), ("False", "", ""));
     // The one ends, and the others are removed.
     let source = instance("b", 0, Exited, 42);
-    scene.runtime.containers = vec![source.clone(), i];
-    let status = scene.step();
+    setup.runtime.containers = vec![source.clone(), i];
+    let status = setup.step();
     let message = "container exited with restart policy rule";
     assert_eq!(says(&status, CONDITION), ("True", "RestartAllContainersStarted", message));
     assert_eq!(condition(&status, CONDITION).observed_generation, None);
@@ -44,18 +46,18 @@ fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
     assert_eq!((status.phase.as_deref(), says(&status, "Initialized").0), (Some(RUNNING), "True"));
     // Told again, it counts no further; its last state goes on telling why.
     let waits = || (Some("PodInitializing".to_owned()), restarting(), 1);
-    scene.runtime.containers = vec![source];
-    assert_eq!(reasons(&scene.step(), "a"), waits());
-    scene.runtime.containers = vec![];
-    let status = scene.step();
+    setup.runtime.containers = vec![source];
+    assert_eq!(reasons(&setup.step(), "a"), waits());
+    setup.runtime.containers = vec![];
+    let status = setup.step();
     assert_eq!(says(&status, CONDITION), ("False", "", ""));
     for (name, expected) in [("i", waits()), ("a", waits()), ("b", (restarting(), restarting(), 1))] {
         assert_eq!(reasons(&status, name), expected, "{name}");
     }
     assert_eq!(status.phase.as_deref(), Some(RUNNING), "it must never look finished");
     // All begins anew, and what was is told as the last state.
-    scene.runtime.containers = vec![instance("i", 1, Running, 0)];
-    let status = scene.step();
+    setup.runtime.containers = vec![instance("i", 1, Running, 0)];
+    let status = setup.step();
     assert_eq!(reasons(&status, "i"), (None, restarting(), 1));
     assert_eq!(reasons(&status, "a"), waits());
     assert_eq!(status.phase.as_deref(), Some(PENDING));
@@ -63,8 +65,8 @@ fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
 
 #[test]
 fn the_condition_is_only_for_pods_with_such_a_rule() {
-    let scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Exited, 42)]);
-    assert!(conditions::find(&scene.status(), "AllContainersRestarting").is_none());
+    let setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Exited, 42)]);
+    assert!(conditions::find(&setup.status(), "AllContainersRestarting").is_none());
     let over = ruled("Never").holding(vec![
         instance("b", 0, Exited, 1),
         instance("a", 0, Exited, 0),
@@ -75,15 +77,16 @@ fn the_condition_is_only_for_pods_with_such_a_rule() {
 
 #[test]
 fn an_ephemeral_container_has_a_status_and_counts_for_nothing() {
-    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
+    let mut setup = Setup::new("Never", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
     let one = |name: &str| EphemeralContainer {
         name: name.to_owned(),
         image: Some("debugger".to_owned()),
         ..EphemeralContainer::default()
     };
-    scene.spec().ephemeral_containers = Some(vec![one("z"), one("e")]);
-    let status =
-        scene.failing("z", "ErrImagePull").holding(vec![instance("e", 0, Exited, 1), instance("a", 0, Running, 0)]);
+    setup.spec().ephemeral_containers = Some(vec![one("z"), one("e")]);
+    let status = setup
+        .failing("z", StartReason::ErrImagePull)
+        .holding(vec![instance("e", 0, Exited, 1), instance("a", 0, Running, 0)]);
     let status = status.status();
     let ephemeral = status.ephemeral_container_statuses.as_deref().expect("has them");
     let names: Vec<&str> = ephemeral.iter().map(|status| status.name.as_str()).collect();
@@ -99,12 +102,12 @@ fn an_ephemeral_container_has_a_status_and_counts_for_nothing() {
 #[test]
 fn an_ephemeral_container_that_could_not_be_started_waits_where_the_pods_policy_would_restart_it() {
     for (policy, waits) in [("Always", true), ("OnFailure", true), ("Never", false)] {
-        let mut scene = Scene::new(policy, &[], &["a"]);
+        let mut setup = Setup::new(policy, &[], &["a"]);
         let one =
             EphemeralContainer { name: "e".to_owned(), image: Some("i".to_owned()), ..EphemeralContainer::default() };
-        scene.spec().ephemeral_containers = Some(vec![one]);
-        let scene = scene.failing("e", "RunContainerError");
-        let status = scene.holding(vec![instance("e", 0, Exited, 128), instance("a", 0, Running, 0)]).status();
+        setup.spec().ephemeral_containers = Some(vec![one]);
+        let setup = setup.failing("e", StartReason::RunContainerError);
+        let status = setup.holding(vec![instance("e", 0, Exited, 128), instance("a", 0, Running, 0)]).status();
         let told = &status.ephemeral_container_statuses.as_deref().expect("has one")[0];
         let code = |state: &Option<k8s_openapi::api::core::v1::ContainerState>| {
             state.as_ref()?.terminated.as_ref().map(|end| end.exit_code)
@@ -119,41 +122,41 @@ fn an_ephemeral_container_that_could_not_be_started_waits_where_the_pods_policy_
 
 #[test]
 fn a_pod_past_its_deadline_has_failed() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-    scene.spec().active_deadline_seconds = Some(30);
-    scene.runtime.sandboxes[0].created_at = at(scene.now);
-    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
-    scene.now += 29;
-    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
-    scene.now += 1;
-    let status = scene.step();
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    setup.spec().active_deadline_seconds = Some(30);
+    setup.runtime.sandboxes[0].created_at = at(setup.now);
+    assert_eq!(setup.step().phase.as_deref(), Some(RUNNING));
+    setup.now += 29;
+    assert_eq!(setup.step().phase.as_deref(), Some(RUNNING));
+    setup.now += 1;
+    let status = setup.step();
     assert_eq!((status.phase.as_deref(), status.reason.as_deref()), (Some(FAILED), Some("DeadlineExceeded")));
-    assert_eq!(scene.step().reason.as_deref(), Some("DeadlineExceeded"));
+    assert_eq!(setup.step().reason.as_deref(), Some("DeadlineExceeded"));
 }
 
 #[test]
 fn the_deadline_is_counted_from_the_start_that_was_shown() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
-    assert_eq!(deadline(&scene.pod, &scene.status()), None);
-    scene.spec().active_deadline_seconds = Some(30);
-    let shown = scene.step();
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
+    assert_eq!(deadline(&setup.pod, &setup.status()), None);
+    setup.spec().active_deadline_seconds = Some(30);
+    let shown = setup.step();
     let start = moment(shown.start_time.as_ref().expect("has started"));
-    assert_eq!(deadline(&scene.pod, &shown), Some(start.plus(Duration::from_secs(30))));
-    assert_eq!(deadline(&scene.pod, &PodStatus::default()), None, "before its first status");
+    assert_eq!(deadline(&setup.pod, &shown), Some(start.plus(Duration::from_secs(30))));
+    assert_eq!(deadline(&setup.pod, &PodStatus::default()), None, "before its first status");
 }
 
 /// POD-16: the sandbox is made beside the volumes, and says nothing of them.
 #[test]
 fn a_pod_without_its_volumes_cannot_start_containers() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
-    scene.volumes_mounted = false;
-    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("False", "", ""));
-    scene.volumes_mounted = true;
-    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
+    let mut setup = Setup::new("Always", &[], &["a"]);
+    setup.volumes_mounted = false;
+    assert_eq!(says(&setup.status(), "PodReadyToStartContainers"), ("False", "", ""));
+    setup.volumes_mounted = true;
+    assert_eq!(says(&setup.status(), "PodReadyToStartContainers"), ("True", "", ""));
     // An agent that was started anew has not looked at them yet.
-    scene.volumes_mounted = false;
-    let scene = scene.holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
+    setup.volumes_mounted = false;
+    let setup = setup.holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    assert_eq!(says(&setup.status(), "PodReadyToStartContainers"), ("True", "", ""));
 }
 
 /// The container that asked for it was removed first, and only the status tells of its end: the others are on their
@@ -163,15 +166,15 @@ fn a_pod_starts_over_while_the_end_that_asked_for_it_is_shown() {
     let i = instance("i", 0, Exited, 0);
     let all = vec![instance("b", 0, Running, 0), instance("a", 0, Running, 0), i.clone()];
     for (code, expected) in [(42, "RestartingAllContainers"), (1, "ContainerStatusUnknown")] {
-        let mut scene = ruled("Never").holding(all.clone());
-        let mut before = scene.status();
+        let mut setup = ruled("Never").holding(all.clone());
+        let mut before = setup.status();
         let b = before.container_statuses.iter_mut().flatten().find(|one| one.name == "b").expect("has a status");
         let state = b.state.as_mut().expect("has a state");
         state.running = None;
         state.terminated = Some(ContainerStateTerminated { exit_code: code, ..ContainerStateTerminated::default() });
-        scene.previous = Some(before);
-        scene.runtime.containers = vec![i.clone()];
-        assert_eq!(reasons(&scene.status(), "a").1.as_deref(), Some(expected), "{code}");
+        setup.previous = Some(before);
+        setup.runtime.containers = vec![i.clone()];
+        assert_eq!(reasons(&setup.status(), "a").1.as_deref(), Some(expected), "{code}");
     }
 }
 

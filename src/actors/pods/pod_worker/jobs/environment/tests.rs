@@ -19,7 +19,7 @@ use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::root::Child;
 
-struct Scene {
+struct Setup {
     played: PlayedAgent,
     server: ObjectServer,
     site: JobSite,
@@ -27,7 +27,7 @@ struct Scene {
     volumes: MountedVolumes,
 }
 
-impl Scene {
+impl Setup {
     /// A pod of this specification that `ObjectCache` knows of.
     fn new(spec: Value) -> Self {
         let server = ObjectServer::default();
@@ -101,14 +101,14 @@ async fn variables_come_from_config_maps_secrets_services_and_resources() {
     let env_from = json!([{ "configMapRef": { "name": "cm" }, "prefix": "P_" }]);
     let resources = json!({ "limits": { "cpu": "250m" } });
     let container = json!({ "name": "app", "env": env, "envFrom": env_from, "resources": resources });
-    let scene = Scene::new(json!({ "containers": [container], "enableServiceLinks": true }));
-    assert_eq!(scene.variables().await, Err("configmap \"cm\" not found".into()));
-    scene.put("configmaps", "cm", json!({ "data": { "level": "high" } }));
-    scene.put("secrets", "s", json!({ "data": { "user": "cm9vdA==" } }));
-    scene.put("services", "web", json!({ "spec": { "clusterIP": "10.0.0.2", "ports": [] } }));
+    let setup = Setup::new(json!({ "containers": [container], "enableServiceLinks": true }));
+    assert_eq!(setup.variables().await, Err("configmap \"cm\" not found".into()));
+    setup.put("configmaps", "cm", json!({ "data": { "level": "high" } }));
+    setup.put("secrets", "s", json!({ "data": { "user": "cm9vdA==" } }));
+    setup.put("services", "web", json!({ "spec": { "clusterIP": "10.0.0.2", "ports": [] } }));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let expected = ["P_level=high", "LEVEL=high", "USER=root", "CPU=250", "WEB_SERVICE_HOST=10.0.0.2"];
-    assert_eq!(scene.variables().await, Ok(expected.map(String::from).to_vec()));
+    assert_eq!(setup.variables().await, Ok(expected.map(String::from).to_vec()));
 }
 
 /// CRI-11: each mount of a volume is labelled, as the runtime labels nothing but what it is given.
@@ -116,7 +116,7 @@ async fn variables_come_from_config_maps_secrets_services_and_resources() {
 async fn all_mounts_of_a_volume_are_labelled() {
     let mount = |name: &str, path: &str| json!({ "name": name, "mountPath": path });
     let mounts = [mount("own", "/a"), mount("own", "/b"), mount("host", "/c")];
-    let mut scene = Scene::new(json!({
+    let mut setup = Setup::new(json!({
         "containers": [{ "name": "app", "volumeMounts": mounts }],
         "enableServiceLinks": false,
         "volumes": [{ "name": "own", "emptyDir": {} }, { "name": "host", "hostPath": { "path": "/host" } }],
@@ -124,29 +124,29 @@ async fn all_mounts_of_a_volume_are_labelled() {
     for (name, relabel) in [("own", true), ("host", false)] {
         let volume =
             MountedVolume { host_path: format!("/{name}"), name: name.to_owned(), relabel, ..Default::default() };
-        scene.volumes.volumes.insert(name.to_owned(), volume);
+        setup.volumes.volumes.insert(name.to_owned(), volume);
     }
     let expected = [("/own", true), ("/own", true), ("/host", false)];
-    assert_eq!(scene.mounts().await, expected.map(|(path, labelled)| (path.to_owned(), labelled)));
+    assert_eq!(setup.mounts().await, expected.map(|(path, labelled)| (path.to_owned(), labelled)));
 }
 
 /// CRI-13: an ephemeral container's own resources are there without its name.
 #[tokio::test(start_paused = true)]
 async fn a_container_outside_the_pods_lists_has_its_own_resources() {
     let field = json!({ "resourceFieldRef": { "resource": "limits.memory" } });
-    let scene = Scene::new(json!({ "containers": [{ "name": "app" }] }));
+    let setup = Setup::new(json!({ "containers": [{ "name": "app" }] }));
     let container = json!({ "name": "debugger", "env": [{ "name": "MEMORY", "valueFrom": field }] });
     let container: Container = serde_json::from_value(container).expect("a container");
-    let sources = scene.site.environment_sources(&scene.pod, &container, Addresses::default(), &scene.volumes).await;
+    let sources = setup.site.environment_sources(&setup.pod, &container, Addresses::default(), &setup.volumes).await;
     assert!(matches!(sources.resolved[&0], Ok(Some(_))), "{:?}", sources.resolved);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_waits_for_services_and_then_says_so() {
-    let scene = Scene::new(json!({ "containers": [{ "name": "app" }], "enableServiceLinks": false }));
-    scene.server.refuse("services", Some((503, "ServiceUnavailable")));
+    let setup = Setup::new(json!({ "containers": [{ "name": "app" }], "enableServiceLinks": false }));
+    setup.server.refuse("services", Some((503, "ServiceUnavailable")));
     let text = "services have not yet been read at least once, cannot construct envvars";
-    assert_eq!(scene.variables().await, Err(text.into()));
+    assert_eq!(setup.variables().await, Err(text.into()));
 }
 
 /// CRI-23, SEC-40.
@@ -154,52 +154,52 @@ async fn a_pod_waits_for_services_and_then_says_so() {
 async fn pull_secrets_become_credentials_and_missing_ones_an_event() {
     let with_secrets = |names: &[&str]| {
         let names: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
-        let scene = Scene::new(json!({ "containers": [], "imagePullSecrets": names }));
+        let setup = Setup::new(json!({ "containers": [], "imagePullSecrets": names }));
         let secret =
             |config: &str| json!({ "type": "kubernetes.io/dockerconfigjson", "data": { ".dockerconfigjson": config } });
         // {"auths":{"reg.example":{"username":"u","password":"p"}}}, and "hunter2", which is no JSON.
-        scene.put(
+        setup.put(
             "secrets",
             "good",
             secret("eyJhdXRocyI6eyJyZWcuZXhhbXBsZSI6eyJ1c2VybmFtZSI6InUiLCJwYXNzd29yZCI6InAifX19"),
         );
-        scene.put("secrets", "broken", secret("aHVudGVyMg=="));
-        scene
+        setup.put("secrets", "broken", secret("aHVudGVyMg=="));
+        setup
     };
-    let scene = with_secrets(&["good", "missing", ""]);
-    assert_eq!(scene.users("reg.example/team/app:1").await, Ok(vec!["u:p".to_owned()]));
-    assert_eq!(scene.users("other.example/app").await, Ok(vec![]));
+    let setup = with_secrets(&["good", "missing", ""]);
+    assert_eq!(setup.users("reg.example/team/app:1").await, Ok(vec!["u:p".to_owned()]));
+    assert_eq!(setup.users("other.example/app").await, Ok(vec![]));
     let text = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (missing); \
                 attempting to pull the image may not succeed.";
-    assert_eq!(scene.events().await, [text]);
+    assert_eq!(setup.events().await, [text]);
     // The image does not matter: nobody knows what the broken secret was meant for.
-    let scene = with_secrets(&["broken", "good"]);
+    let setup = with_secrets(&["broken", "good"]);
     let wrong = "pull secret broken: .dockerconfigjson is not a JSON object of registries";
-    assert_eq!(scene.users("reg.example/team/app:1").await, Err(wrong.into()));
-    assert!(scene.events().await.is_empty());
+    assert_eq!(setup.users("reg.example/team/app:1").await, Err(wrong.into()));
+    assert!(setup.events().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_pull_secrets_asks_for_none() {
-    let scene = Scene::new(json!({ "containers": [] }));
-    assert_eq!(scene.users("reg.example/app").await, Ok(vec![]));
-    assert!(scene.server.calls("/secrets").is_empty() && scene.events().await.is_empty());
+    let setup = Setup::new(json!({ "containers": [] }));
+    assert_eq!(setup.users("reg.example/app").await, Ok(vec![]));
+    assert!(setup.server.calls("/secrets").is_empty() && setup.events().await.is_empty());
 }
 
 /// CRI-37.
 #[tokio::test(start_paused = true)]
 async fn a_runtime_class_gives_its_handler_also_while_the_api_server_is_away() {
-    let scene = Scene::new(json!({ "containers": [], "runtimeClassName": "small" }));
-    let handler = async || scene.site.runtime_handler(&scene.pod).await;
-    scene.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
+    let setup = Setup::new(json!({ "containers": [], "runtimeClassName": "small" }));
+    let handler = async || setup.site.runtime_handler(&setup.pod).await;
+    setup.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
     let unknown = handler().await.expect_err("never read");
     assert!(unknown.starts_with("failed to lookup RuntimeClass small: "), "{unknown}");
-    scene.server.refuse("runtimeclasses", None);
+    setup.server.refuse("runtimeclasses", None);
     assert!(handler().await.is_err(), "there is none");
-    scene.server.put("/apis/node.k8s.io/v1/runtimeclasses/small", json!({ "handler": "gvisor" }));
+    setup.server.put("/apis/node.k8s.io/v1/runtimeclasses/small", json!({ "handler": "gvisor" }));
     assert_eq!(handler().await.as_deref(), Ok("gvisor"));
-    scene.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
+    setup.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
     assert_eq!(handler().await.as_deref(), Ok("gvisor"));
-    let plain = Scene::new(json!({ "containers": [] }));
+    let plain = Setup::new(json!({ "containers": [] }));
     assert_eq!(plain.site.runtime_handler(&plain.pod).await.as_deref(), Ok(""));
 }

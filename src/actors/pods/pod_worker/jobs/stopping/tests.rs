@@ -8,13 +8,13 @@ use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::pods::worker_tools;
 use crate::logic::model::ids::{FullName, PodUid};
 
-struct Scene {
+struct Setup {
     played: PlayedAgent,
     site: JobSite,
     pod: Arc<Pod>,
 }
 
-impl Scene {
+impl Setup {
     fn new(spec: Value) -> Self {
         let played = played_agent(ObjectServer::default().api(), |_, _| {});
         let pod = serde_json::from_value(json!({ "metadata": { "name": "web" }, "spec": spec })).expect("a pod");
@@ -66,8 +66,8 @@ async fn a_hook_counts_against_the_grace_period() {
         (&["fails"], 30, &["ExecSync main-1 fails", "StopContainer main-1 30"], 1),
         (&["sleep", "5"], 0, &["StopContainer main-1 2"], 1),
     ] {
-        let scene = Scene::new(json!({ "containers": [container("main", pre_stop(command))] }));
-        let (asked, seconds, well) = scene.kill(&[("main-1", "main")], grace).await;
+        let setup = Setup::new(json!({ "containers": [container("main", pre_stop(command))] }));
+        let (asked, seconds, well) = setup.kill(&[("main-1", "main")], grace).await;
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         assert_eq!((asked, seconds, well), ([calls, &["StopPodSandbox box"]].concat(), took, true), "{command:?}");
     }
@@ -78,8 +78,8 @@ async fn a_hook_counts_against_the_grace_period() {
 async fn a_wait_of_no_length_is_a_hook() {
     for (sleep, left) in [(0, 10), (4, 6)] {
         let hook = json!({ "lifecycle": { "preStop": { "sleep": { "seconds": sleep } } } });
-        let scene = Scene::new(json!({ "containers": [container("main", hook)] }));
-        let (asked, seconds, _) = scene.kill(&[("main-1", "main")], 10).await;
+        let setup = Setup::new(json!({ "containers": [container("main", hook)] }));
+        let (asked, seconds, _) = setup.kill(&[("main-1", "main")], 10).await;
         assert_eq!((asked[0].as_str(), seconds), (format!("StopContainer main-1 {left}").as_str(), sleep + 1));
     }
 }
@@ -90,12 +90,12 @@ async fn sidecars_are_stopped_after_all_others() {
     let sidecar = |name| container(name, json!({ "restartPolicy": "Always" }));
     let mut last = sidecar("last");
     last["lifecycle"] = pre_stop(&["sleep", "1"])["lifecycle"].clone();
-    let scene = Scene::new(json!({
+    let setup = Setup::new(json!({
         "initContainers": [sidecar("first"), container("once", json!({})), last],
         "containers": [container("quick", json!({})), container("slow", pre_stop(&["sleep", "5"]))],
     }));
     let all = [("first-1", "first"), ("last-3", "last"), ("quick-2", "quick"), ("slow-2", "slow")];
-    let (asked, seconds, well) = scene.kill(&all, 30).await;
+    let (asked, seconds, well) = setup.kill(&all, 30).await;
     let expected = [
         "ExecSync last-3 sleep 1",
         "StopContainer quick-2 30",
@@ -112,11 +112,11 @@ async fn sidecars_are_stopped_after_all_others() {
 /// CRI-19: the turn of a sidecar comes when its time is over, whoever still runs.
 #[tokio::test(start_paused = true)]
 async fn a_sidecar_waits_no_longer_than_its_time() {
-    let scene = Scene::new(json!({
+    let setup = Setup::new(json!({
         "initContainers": [container("side", json!({ "restartPolicy": "Always" }))],
         "containers": [container("main", json!({}))],
     }));
-    let (asked, seconds, _) = scene.kill(&[("side-1", "side"), ("main-60", "main")], 5).await;
+    let (asked, seconds, _) = setup.kill(&[("side-1", "side"), ("main-60", "main")], 5).await;
     assert_eq!(asked[..2], ["StopContainer main-60 5", "StopContainer side-1 2"]);
     assert_eq!(seconds, 6);
 }
@@ -124,13 +124,13 @@ async fn a_sidecar_waits_no_longer_than_its_time() {
 /// A stop that is tried again neither runs the hook again nor gives its time back.
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_ran_is_not_run_again_when_the_stop_failed() {
-    let scene = Scene::new(json!({ "containers": [container("main", pre_stop(&["sleep", "5"]))] }));
-    let (asked, _, well) = scene.kill(&[("lost-1", "main")], 30).await;
+    let setup = Setup::new(json!({ "containers": [container("main", pre_stop(&["sleep", "5"]))] }));
+    let (asked, _, well) = setup.kill(&[("lost-1", "main")], 30).await;
     assert_eq!(
         (asked[0].as_str(), asked[1].as_str(), well),
         ("ExecSync lost-1 sleep 5", "StopContainer lost-1 25", false)
     );
-    let (asked, _, well) = scene.kill(&[("lost-1", "main")], 12).await;
+    let (asked, _, well) = setup.kill(&[("lost-1", "main")], 12).await;
     assert_eq!((asked[0].as_str(), well), ("StopContainer lost-1 7", true));
 }
 
@@ -142,13 +142,13 @@ async fn a_stop_beside_another_waits_for_it() {
         ("lost-1", 30, &["ExecSync lost-1 sleep 5", "StopContainer lost-1 25", "StopContainer lost-1 25"], 7),
         ("main-1", 3, &["ExecSync main-1 sleep 5", "StopContainer main-1 2", "StopPodSandbox box"], 4),
     ] {
-        let scene = Scene::new(json!({ "containers": [container("main", pre_stop(&["sleep", "5"]))] }));
+        let setup = Setup::new(json!({ "containers": [container("main", pre_stop(&["sleep", "5"]))] }));
         let stop = Stop { id: ContainerId::from(id), name: "main".to_owned(), message: String::new() };
-        let (site, pod) = (scene.site.clone(), Some(Arc::clone(&scene.pod)));
+        let (site, pod) = (setup.site.clone(), Some(Arc::clone(&setup.pod)));
         let first = site.kill_container(pod, stop, Duration::from_secs(30), None, Cause::outside("test"));
         let containers = [(id, "main")];
-        let (_, (_, took, well)) = tokio::join!(first, scene.kill(&containers, grace));
-        let calls = scene.played.runtime().calls("");
+        let (_, (_, took, well)) = tokio::join!(first, setup.kill(&containers, grace));
+        let calls = setup.played.runtime().calls("");
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
         assert_eq!((&calls[..asked.len()], took, well), (asked, seconds, true), "{id} within {grace}s");
     }
@@ -157,18 +157,18 @@ async fn a_stop_beside_another_waits_for_it() {
 /// Of a pod that only the runtime knows no hook is known.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_only_the_runtime_knows_has_no_hooks() {
-    let scene = Scene::new(json!({ "containers": [] }));
-    let (asked, _, well) = scene.kill(&[("main-1", "main")], 1).await;
+    let setup = Setup::new(json!({ "containers": [] }));
+    let (asked, _, well) = setup.kill(&[("main-1", "main")], 1).await;
     assert_eq!((asked[0].as_str(), well), ("StopContainer main-1 2", true));
 }
 
 /// One that cannot be removed keeps none of the others, and each that stays is told.
 #[tokio::test(start_paused = true)]
 async fn dead_containers_are_removed_each_whatever_becomes_of_the_others() {
-    let scene = Scene::new(json!({ "containers": [] }));
+    let setup = Setup::new(json!({ "containers": [] }));
     let ids = ["kept-1", "old", "kept-2", "older"].map(ContainerId::from);
-    let ended = scene.site.clone().remove_containers(None, ids.to_vec()).await;
-    let asked = scene.played.runtime().calls("RemoveContainer");
+    let ended = setup.site.clone().remove_containers(None, ids.to_vec()).await;
+    let asked = setup.played.runtime().calls("RemoveContainer");
     assert_eq!(asked, ids.each_ref().map(|id| format!("RemoveContainer {id}")));
     let JobEnd::Removed(Err(why)) = ended else { panic!("{ended:?}") };
     assert!(why.contains("kept-1 is in use") && why.contains("kept-2 is in use") && !why.contains("old"), "{why}");

@@ -13,7 +13,7 @@ use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_pod::{ContainerState, ProbeResults, RuntimePod};
 use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::all_containers;
-use crate::logic::pods::wait::{Awaited, Obstacle};
+use crate::logic::pods::wait::{Awaited, Problem};
 
 /// Jobs that a pod of this stage cannot do without, in the order in which they matter to people.
 fn needed(stage: Stage) -> &'static [Job] {
@@ -25,14 +25,14 @@ fn needed(stage: Stage) -> &'static [Job] {
 }
 
 /// The failure that is tried again; `None` while all goes well.
-pub(super) fn obstacle(stage: Stage, jobs: &Jobs) -> Option<Obstacle> {
+pub(super) fn problem(stage: Stage, jobs: &Jobs) -> Option<Problem> {
     let (job, problem) = needed(stage).iter().find_map(|job| Some((job, jobs.problem_of(job)?.to_owned())))?;
     Some(match job {
-        Job::Prepare => Obstacle::Cgroup(problem),
-        Job::SetUpSandbox => Obstacle::Sandbox(problem),
-        Job::MountVolumes => Obstacle::Volumes(problem),
-        Job::KillPod => Obstacle::Stop(problem),
-        _ => Obstacle::Release(problem),
+        Job::Prepare => Problem::Cgroup(problem),
+        Job::SetUpSandbox => Problem::Sandbox(problem),
+        Job::MountVolumes => Problem::Volumes(problem),
+        Job::KillPod => Problem::Stop(problem),
+        _ => Problem::Release(problem),
     })
 }
 
