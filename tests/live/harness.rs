@@ -22,7 +22,7 @@ use podwright::cri::{
 };
 use serde_json::{Value, json};
 
-use crate::node::machine::{Slot, fresh_directory, obstacle, path_text, read_env, script};
+use crate::node::machine::{Slot, fresh_directory, path_text, read_env, script, unsupported};
 use crate::pods::merge;
 use crate::skips::skip;
 
@@ -58,8 +58,8 @@ pub struct Node {
 impl Node {
     /// A runtime, with no agent yet. `None`, after one line on standard error, where this machine cannot have one.
     pub fn new() -> Option<Self> {
-        if let Some(obstacle) = obstacle() {
-            skip(obstacle);
+        if let Some(reason) = unsupported() {
+            skip(reason);
             return None;
         }
         let slot = Slot::take();
@@ -220,7 +220,7 @@ impl Node {
     }
 
     /// All pods as the agent shows them on its read-only port; why not, where it does not answer, or is too busy to.
-    fn all_shown(&self) -> Result<Vec<Value>, String> {
+    fn all_listed(&self) -> Result<Vec<Value>, String> {
         let answer = http_get(&format!("127.0.0.1:{}", self.named("READ_ONLY_PORT")), "/pods");
         let (status, body) = answer.ok_or("nobody answers")?;
         if status == 503 {
@@ -234,18 +234,18 @@ impl Node {
 
     fn look_for(&self, pod: &str) -> Result<Value, String> {
         let name = format!("{pod}-{NODE_NAME}");
-        let found = self.all_shown()?.into_iter().find(|one| one["metadata"]["name"] == name.as_str());
+        let found = self.all_listed()?.into_iter().find(|one| one["metadata"]["name"] == name.as_str());
         found.ok_or_else(|| "it is not among those that are shown".to_owned())
     }
 
     /// Whether the agent shows a static pod; `None` while it does not say.
-    pub fn is_shown(&self, pod: &str) -> Option<bool> {
+    pub fn is_listed(&self, pod: &str) -> Option<bool> {
         let name = format!("{pod}-{NODE_NAME}");
-        Some(self.all_shown().ok()?.iter().any(|one| one["metadata"]["name"] == name.as_str()))
+        Some(self.all_listed().ok()?.iter().any(|one| one["metadata"]["name"] == name.as_str()))
     }
 
     /// Waits until the agent shows a static pod of which `wanted` holds.
-    pub fn wait_shown(&self, pod: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_listed(&self, pod: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut last = Err("nobody was asked".to_owned());
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {

@@ -31,7 +31,7 @@ pub fn waiting(pod: &Value) -> (String, String) {
 }
 
 pub fn wait_reason(node: &Node, pod: &str, reason: &str) -> String {
-    let shown = node.wait_shown(pod, &format!("waiting with {reason}"), |shown| waiting(shown).0 == reason);
+    let shown = node.wait_listed(pod, &format!("waiting with {reason}"), |shown| waiting(shown).0 == reason);
     waiting(&shown).1
 }
 

@@ -171,7 +171,7 @@ impl Served {
 }
 
 /// Whether the pod's status has the container's ID.
-fn is_told(pod: &Value, container: &ContainerStatus) -> bool {
+fn has_id_of(pod: &Value, container: &ContainerStatus) -> bool {
     container_status(pod, "main")["containerID"] == format!("containerd://{}", container.id)
 }
 
@@ -216,7 +216,7 @@ fn a_pod_comes_runs_and_goes() {
     ));
     let shown = served.wait_pod_ready("web");
     let running = served.running("web").expect("it is Ready");
-    assert!(is_told(&shown, &running), "{shown:#}");
+    assert!(has_id_of(&shown, &running), "{shown:#}");
     let status = &shown["status"];
     assert_eq!((&status["phase"], &status["hostIP"]), (&json!("Running"), &json!(served.named("NODE_IP"))));
     assert_eq!(status["podIP"], served.run_in(&running, "hostname -i").trim());
@@ -250,7 +250,7 @@ fn a_static_pod_has_its_mirror() {
     let name = format!("static-{NODE_NAME}");
     let mirror = served.wait_pod_ready(&name);
     assert_eq!(mirror["status"]["phase"], "Running");
-    assert!(is_told(&mirror, &served.wait_running("static", "main")), "{mirror:#}");
+    assert!(has_id_of(&mirror, &served.wait_running("static", "main")), "{mirror:#}");
     let annotations = &mirror["metadata"]["annotations"];
     assert!(annotations["kubernetes.io/config.mirror"].is_string(), "{annotations}");
     assert_eq!(annotations["kubernetes.io/config.mirror"], annotations["kubernetes.io/config.hash"]);
@@ -275,15 +275,15 @@ fn the_api_server_goes_and_comes_back() {
     served.apply(&pod("static", &[forever("main")]));
     served.wait_running("static", "main");
     let known = served.find(PODS, "web").expect("nobody deleted it");
-    assert!(is_told(&known, &first), "who told it so? {known:#}");
+    assert!(has_id_of(&known, &first), "who told it so? {known:#}");
     served.open();
     let after = served.wait(PODS, "web", "told of its new container", |pod| {
-        is_told(pod, &second) && condition(pod, "Ready") == "True"
+        has_id_of(pod, &second) && condition(pod, "Ready") == "True"
     });
     let counts = [&before, &after].map(|pod| container_status(pod, "main")["restartCount"].clone());
     assert_eq!(counts, [json!(0), json!(1)]);
     served.wait_pod_ready(&format!("static-{NODE_NAME}"));
-    assert!(is_told(&after, &served.running("web").expect("it runs")), "the return of the server harmed it");
+    assert!(has_id_of(&after, &served.running("web").expect("it runs")), "the return of the server harmed it");
 }
 
 /// VOL-14, VOL-17, VOL-23, VOL-50, CRI-13: a file follows its object; a variable is what it was at the start.

@@ -39,7 +39,7 @@ fn place(pod: &str) -> String {
 fn node_with_shell() -> Option<Node> {
     let node = Node::running()?;
     node.apply(&pod("web", &[forever("main")]));
-    node.wait_shown("web", "running", |shown| shown["status"]["phase"] == "Running");
+    node.wait_listed("web", "running", |shown| shown["status"]["phase"] == "Running");
     Some(node)
 }
 
@@ -204,7 +204,7 @@ fn a_user_joins_the_containers_own_process() {
     let Some(node) = Node::running() else { return };
     let echo = "while read line; do echo \"heard $line\"; done";
     node.apply(&pod("web", &[with(shell("main", echo), json!({ "stdin": true }))]));
-    node.wait_shown("web", "running", |shown| shown["status"]["phase"] == "Running");
+    node.wait_listed("web", "running", |shown| shown["status"]["phase"] == "Running");
     block_on(async {
         let path = format!("/attach/{}?{ALL}", place("web"));
         let mut socket = Socket::open(wire(&node).await, &path, "v5.channel.k8s.io", &[]).await.expect("open");
@@ -227,7 +227,7 @@ fn a_port_of_a_pod_is_reached() {
     let Some(node) = Node::running() else { return };
     let probe = json!({ "tcpSocket": { "port": 80 }, "periodSeconds": 1, "timeoutSeconds": 30 });
     node.apply(&pod("site", &[with(web("main"), json!({ "readinessProbe": probe }))]));
-    node.wait_shown("site", "ready", |shown| condition(shown, "Ready") == "True");
+    node.wait_listed("site", "ready", |shown| condition(shown, "Ready") == "True");
     let path = format!("/portForward/default/site-{NODE_NAME}");
     let request = b"GET / HTTP/1.0\r\n\r\n";
     block_on(async {

@@ -36,6 +36,11 @@ pub async fn started(world: &World, pods: &[SimPod]) {
     world.settle().await;
 }
 
+/// The times of the story's lines that contain this text.
+pub fn times_of(world: &World, text: &str) -> Vec<Duration> {
+    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
+}
+
 #[expect(clippy::disallowed_methods, reason = "a fresh seed comes from outside; it is printed when it fails")]
 fn fresh() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

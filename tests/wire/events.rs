@@ -27,7 +27,7 @@ fn event(number: i64) -> ContainerEventResponse {
     }
 }
 
-fn told(number: i64) -> ContainerEvent {
+fn stopped(number: i64) -> ContainerEvent {
     ContainerEvent {
         container_id: format!("container-{number}").into(),
         kind: ContainerEventKind::Stopped,
@@ -69,7 +69,7 @@ async fn events_arrive_in_order_whenever_the_runtime_accepts_the_stream() {
             fake.emit(event(number));
         }
         for number in 1..=5 {
-            assert_eq!(next(&mut events).await, Some(Ok(told(number))), "late: {late}");
+            assert_eq!(next(&mut events).await, Some(Ok(stopped(number))), "late: {late}");
         }
         drop(events);
         until("the runtime hears that nobody listens", || fake.listeners() == 0).await;
@@ -116,7 +116,7 @@ async fn a_stream_ends_with_its_runtime_and_opens_again_with_the_next() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         reborn.emit(event(6));
-        assert_eq!(next(&mut events).await, Some(Ok(told(6))));
+        assert_eq!(next(&mut events).await, Some(Ok(stopped(6))));
         let id = runtime.run_pod_sandbox(&PodSandboxConfig::default(), "").await.unwrap();
         assert_eq!(id.as_str(), "s", "all calls find the new runtime");
     }

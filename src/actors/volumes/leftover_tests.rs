@@ -23,12 +23,12 @@ use crate::messages::volume_manager::VolumeManagerMsg;
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-struct Scene {
+struct Setup {
     played: PlayedAgent,
     server: ObjectServer,
 }
 
-impl Scene {
+impl Setup {
     fn new() -> Self {
         let server = ObjectServer::default();
         let played = played_agent(server.api(), |_, _| {});
@@ -87,16 +87,16 @@ async fn sec_52_tokens_of_a_pod_are_forgotten_with_its_volumes() {
     if !may_mount() {
         return;
     }
-    let scene = Scene::new();
+    let setup = Setup::new();
     let pod = pod(&json!({}), &json!({ "serviceAccountToken": { "path": "token" } }));
     for _ in 0..3 {
-        assert_eq!(scene.mounted(&pod, "token").await, "a-token");
+        assert_eq!(setup.mounted(&pod, "token").await, "a-token");
     }
-    assert_eq!(scene.server.calls("/token").len(), 1);
-    scene.release().await;
-    assert_eq!(scene.mounted(&pod, "token").await, "a-token");
-    assert_eq!(scene.server.calls("/token").len(), 2);
-    scene.release().await;
+    assert_eq!(setup.server.calls("/token").len(), 1);
+    setup.release().await;
+    assert_eq!(setup.mounted(&pod, "token").await, "a-token");
+    assert_eq!(setup.server.calls("/token").len(), 2);
+    setup.release().await;
 }
 
 /// VOL-25.
@@ -105,43 +105,43 @@ async fn labels_that_change_are_in_the_file_once_the_pod_is_refreshed() {
     if !may_mount() {
         return;
     }
-    let scene = Scene::new();
+    let setup = Setup::new();
     let source = json!({ "downwardAPI": { "items": [
         { "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } },
     ] } });
     let (red, blue) = (pod(&json!({ "colour": "red" }), &source), pod(&json!({ "colour": "blue" }), &source));
-    assert_eq!(scene.mounted(&red, "labels").await, "colour=\"red\"");
-    let to = &scene.played.agent.directory.volume_manager;
+    assert_eq!(setup.mounted(&red, "labels").await, "colour=\"red\"");
+    let to = &setup.played.agent.directory.volume_manager;
     to.tell(Cause::outside("test"), VolumeManagerMsg::Refresh(Arc::clone(&blue))).expect("room");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.mounted(&blue, "labels").await, "colour=\"blue\"");
-    scene.release().await;
+    assert_eq!(setup.mounted(&blue, "labels").await, "colour=\"blue\"");
+    setup.release().await;
 }
 
 /// VOL-15, PAIN-14: housekeeping removes what a pod that nobody wants left behind, but nothing that may be somebody's data,
 /// and nothing of a pod that is known.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_pod_goes_unless_there_is_data_in_it() {
-    let scene = Scene::new();
+    let setup = Setup::new();
     let data = "pods/held/volumes/kubernetes.io~csi/pv/data";
     for file in
         ["pods/gone/volumes/kubernetes.io~empty-dir/cache/file", "pods/gone/etc-hosts", data, "pods/known/etc-hosts"]
     {
-        fs::create_dir_all(scene.path(file).parent().expect("below")).expect("made");
-        fs::write(scene.path(file), "").expect("written");
+        fs::create_dir_all(setup.path(file).parent().expect("below")).expect("made");
+        fs::write(setup.path(file), "").expect("written");
     }
     let known = BTreeSet::from([PodUid::from("known")]);
     for expected in [&["gone", "held"][..], &["held"]] {
-        let left = sweeper(&scene.played.agent).find(&known, &LogKeeping::default()).await.leftovers;
+        let left = sweeper(&setup.played.agent).find(&known, &LogKeeping::default()).await.leftovers;
         assert_eq!(left.keys().map(PodUid::as_str).collect::<Vec<_>>(), expected);
         for (uid, left) in left {
-            let swept = sweeper(&scene.played.agent).remove(&uid, left).await;
+            let swept = sweeper(&setup.played.agent).remove(&uid, left).await;
             let (goes, gone) = (uid.as_str() == "gone", swept.directory.expect("it had one").is_ok());
             assert_eq!((gone, swept.removed), (goes, usize::from(goes)), "{uid}");
         }
-        let left = fs::read_dir(scene.path("pods")).expect("listed").flatten();
+        let left = fs::read_dir(setup.path("pods")).expect("listed").flatten();
         let left: BTreeSet<_> = left.map(|entry| entry.file_name().into_string().expect("text")).collect();
         assert_eq!(left, BTreeSet::from(["held".to_owned(), "known".to_owned()]));
     }
-    assert!(scene.path(data).exists() && scene.path("pods/known/etc-hosts").exists());
+    assert!(setup.path(data).exists() && setup.path("pods/known/etc-hosts").exists());
 }

@@ -104,7 +104,7 @@ mod tests {
         ResourceOptions { memory_qos, ..ResourceOptions::default() }
     }
 
-    fn shown(unified: &BTreeMap<String, String>) -> String {
+    fn joined(unified: &BTreeMap<String, String>) -> String {
         unified.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
@@ -127,7 +127,7 @@ mod tests {
         ] {
             let container = container("a", requests, limits);
             let found = container_unified(&pod(vec![container.clone()], vec![]), &container, &options(reserves));
-            assert_eq!(shown(&found), expected, "{requests} {limits} {reserves}");
+            assert_eq!(joined(&found), expected, "{requests} {limits} {reserves}");
         }
     }
 
@@ -141,12 +141,12 @@ mod tests {
         for (one, reserving, not) in
             [(&guaranteed, "memory.min=2147483648", ""), (&burstable, "memory.low=1073741824", ""), (&idle, "", "")]
         {
-            assert_eq!(shown(&pod_unified(one, &options(true))), reserving);
-            assert_eq!(shown(&pod_unified(one, &options(false))), not);
+            assert_eq!(joined(&pod_unified(one, &options(true))), reserving);
+            assert_eq!(joined(&pod_unified(one, &options(false))), not);
         }
         let tiers = |options: &ResourceOptions| {
             let found = reserved_tier_settings(&TierSums::of([&guaranteed, &burstable, &idle], true), options);
-            found.map(|tiers| tiers.map(|one| shown(&one)))
+            found.map(|tiers| tiers.map(|one| joined(&one)))
         };
         let texts = |above: &str, burstable: &str| Some([above.to_owned(), burstable.to_owned()]);
         assert_eq!(tiers(&options(true)), texts("memory.min=3221225472", "memory.low=1073741824"));

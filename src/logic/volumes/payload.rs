@@ -224,7 +224,7 @@ mod tests {
         KeyToPath { key: key.into(), path: path.into(), mode }
     }
 
-    fn shown(payload: &Payload) -> Vec<(String, Vec<u8>, u32)> {
+    fn files_of(payload: &Payload) -> Vec<(String, Vec<u8>, u32)> {
         payload.files.iter().map(|(path, file)| (path.clone(), file.content.to_vec(), file.mode)).collect()
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn without_items_every_key_is_a_file() {
         let payload = config_map_payload(&[], &config_map(), Some(0o640), false).unwrap();
         let expected = [("a", vec![b'1'], 0o640), ("b", vec![b'2'], 0o640), ("raw", vec![0, 255], 0o640)];
-        assert_eq!(shown(&payload), expected.map(|(path, content, mode)| (path.to_owned(), content, mode)));
+        assert_eq!(files_of(&payload), expected.map(|(path, content, mode)| (path.to_owned(), content, mode)));
     }
 
     /// VOL-23.
@@ -242,7 +242,7 @@ mod tests {
         let items = [item("a", "deep/er/one", None), item("raw", "bytes", Some(0o400))];
         let payload = config_map_payload(&items, &config_map(), Some(0o644), false).unwrap();
         let expected = [("bytes", vec![0, 255], 0o400), ("deep/er/one", vec![b'1'], 0o644)];
-        assert_eq!(shown(&payload), expected.map(|(path, content, mode)| (path.to_owned(), content, mode)));
+        assert_eq!(files_of(&payload), expected.map(|(path, content, mode)| (path.to_owned(), content, mode)));
     }
 
     /// VOL-24.

@@ -252,7 +252,7 @@ fn a_slow_registry_holds_nobody_else_up() {
     node.apply(&pod("fast", &[of_image(&other.image("team/other:1"), "IfNotPresent")]));
     node.wait_running("fast", "main");
     assert!(node.running_now("slow", "main").is_none(), "its layer is held up");
-    let shown = node.wait_shown("slow", "at all", |_| true);
+    let shown = node.wait_listed("slow", "at all", |_| true);
     assert_eq!(waiting(&shown).0, "ContainerCreating");
     line.let_go();
     node.wait_running("slow", "main");

@@ -29,7 +29,7 @@ fn running_pods_do_not_notice_that_the_agent_is_replaced() {
     let first = node.wait_running("web", "other");
     send_signal(node.pid_of(first.id.as_str()), "KILL");
     another(&node, "web", &first);
-    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
     let before = identity(&node, "web");
     assert_eq!(before.len(), 3, "two containers and a sandbox: {before:?}");
 
@@ -39,7 +39,7 @@ fn running_pods_do_not_notice_that_the_agent_is_replaced() {
     for ending in ["asked", "killed"] {
         node.start_agent();
         node.see_a_round();
-        let shown = node.wait_shown("web", "ready again", |pod| condition(pod, "Ready") == "True");
+        let shown = node.wait_listed("web", "ready again", |pod| condition(pod, "Ready") == "True");
         assert_eq!(identity(&node, "web"), before, "after an agent that was {ending}");
         assert_eq!(container_status(&shown, "other")["restartCount"], 1, "after an agent that was {ending}");
         assert_eq!(container_status(&shown, "server")["restartCount"], 0, "after an agent that was {ending}");
@@ -95,7 +95,7 @@ fn a_back_off_goes_on_where_it_was_when_the_agent_is_replaced() {
     let waited = after.started_at.since(before.finished_at);
     // The third wait; how long the first two were is not written down anywhere, but that there were some is.
     assert!(waited >= Duration::from_secs(10), "{waited:?}");
-    node.wait_shown("crash", "with all its restarts", |pod| container_status(pod, "main")["restartCount"] == 3);
+    node.wait_listed("crash", "with all its restarts", |pod| container_status(pod, "main")["restartCount"] == 3);
 }
 
 /// POD-10, POD-33: pods that no source wants are killed: made by another agent, or by hand.
@@ -184,7 +184,7 @@ fn pods_stay_while_the_runtime_is_replaced() {
     node.wait_gone("goes");
     node.see_a_round();
     assert_eq!(identity(&node, "web"), before);
-    let shown = node.wait_shown("web", "running", |pod| pod["status"]["phase"] == "Running");
+    let shown = node.wait_listed("web", "running", |pod| pod["status"]["phase"] == "Running");
     assert_eq!(container_status(&shown, "main")["restartCount"], 0);
     assert!(node.agent_lives());
 }

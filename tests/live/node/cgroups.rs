@@ -105,13 +105,13 @@ fn a_pods_cgroup_limits_it_as_its_quality_of_service_says() {
     }
     assert!(memory(&node, "/kubepods").is_some_and(|bytes| bytes > 0), "the node's memory");
 
-    node.wait_shown("burstable", "running", |pod| pod["status"]["phase"] == "Running");
+    node.wait_listed("burstable", "running", |pod| pod["status"]["phase"] == "Running");
     node.delete("burstable");
     node.eventually("the pod is gone, and its cgroup before it", || {
         // In this order: what is not shown any more has no cgroup from then on.
-        let (is_shown, has_cgroup) = (node.is_shown("burstable")?, folder(&node, "cpu", &burstable).exists());
-        assert!(is_shown || !has_cgroup, "the pod is not shown any more, and has a cgroup");
-        (!is_shown && !has_cgroup).then_some(())
+        let (is_listed, has_cgroup) = (node.is_listed("burstable")?, folder(&node, "cpu", &burstable).exists());
+        assert!(is_listed || !has_cgroup, "the pod is not shown any more, and has a cgroup");
+        (!is_listed && !has_cgroup).then_some(())
     });
     node.eventually("the tier's shares follow its pods down", || {
         (shares(&node, "/kubepods/burstable") == as_written(&node, 2)).then_some(())

@@ -68,7 +68,7 @@ fn a_container_owns_its_cpu_until_its_pod_is_over() {
     assert!(explained.contains(&format!("container main: CPUs {cpus} (")), "{explained}");
 
     node.apply(&guaranteed("next"));
-    let refused = node.wait_shown("next", "refused", |pod| pod["status"]["phase"] == "Failed");
+    let refused = node.wait_listed("next", "refused", |pod| pod["status"]["phase"] == "Failed");
     assert_eq!(refused["status"]["reason"], "UnexpectedAdmissionError");
     assert_eq!(
         refused["status"]["message"],

@@ -13,9 +13,9 @@ use std::sync::{Condvar, Mutex, OnceLock};
 const NODES_MAX: u32 = 2;
 
 /// Why this machine cannot run live tests; looked for once.
-pub fn obstacle() -> Option<&'static str> {
-    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
-    OBSTACLE
+pub fn unsupported() -> Option<&'static str> {
+    static UNSUPPORTED: OnceLock<Option<String>> = OnceLock::new();
+    UNSUPPORTED
         .get_or_init(|| {
             if !nix::unistd::geteuid().is_root() {
                 return Some("only root can start containers".to_owned());

@@ -18,7 +18,7 @@ fn a_host_port_leads_to_the_pod() {
     let address = format!("{}:{port}", node.named("NODE_IP"));
     let answer = node.eventually("the web server answers on the host's port", || http_get(&address, "/"));
     assert_eq!(answer, (200, "hello from podwright\n".to_owned()));
-    let shown = node.wait_shown("web", "with addresses", |pod| pod["status"]["podIP"].is_string());
+    let shown = node.wait_listed("web", "with addresses", |pod| pod["status"]["podIP"].is_string());
     assert_eq!(shown["status"]["hostIP"], node.named("NODE_IP"));
     assert_eq!(shown["status"]["podIP"], node.sandboxes("web")[0].ips[0].as_str());
     node.delete("web");
@@ -75,7 +75,7 @@ fn a_pod_on_the_hosts_network_is_the_host() {
     assert!(answer.1.starts_with("# Kubernetes-managed hosts file (host network).\n"), "{}", answer.1);
     let hostname = nix::unistd::gethostname().unwrap().into_string().unwrap();
     assert_eq!(node.run_in(&main, "hostname"), format!("{hostname}\n"));
-    let shown = node.wait_shown("host", "with its address", |pod| pod["status"]["podIP"].is_string());
+    let shown = node.wait_listed("host", "with its address", |pod| pod["status"]["podIP"].is_string());
     assert_eq!(shown["status"]["podIP"], node.named("NODE_IP"));
     assert!(node.sandboxes("host")[0].ips.is_empty());
 }
@@ -97,7 +97,7 @@ fn a_pod_has_an_address_of_each_family() {
     let script = "mkdir -p /srv && echo $IPS > /srv/ips && exec httpd -f -p '[::]:80' -h /srv";
     node.apply(&pod("web", &[with(shell("main", script), json!({ "env": addresses }))]));
     let main = node.wait_running("web", "main");
-    let shown = node.wait_shown("web", "with two addresses", |pod| pod["status"]["podIPs"][1]["ip"].is_string());
+    let shown = node.wait_listed("web", "with two addresses", |pod| pod["status"]["podIPs"][1]["ip"].is_string());
     let status = &shown["status"];
     let ip = |index: usize| status["podIPs"][index]["ip"].as_str().unwrap().to_owned();
     assert_eq!((status["podIP"].as_str(), status["podIPs"].as_array().map(Vec::len)), (Some(&*ip(0)), Some(2)));

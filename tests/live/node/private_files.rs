@@ -32,7 +32,7 @@ fn sec_41_what_the_agent_keeps_is_for_root_alone() {
     let Some(mut node) = Node::running() else { return };
     let probe = json!({ "httpGet": { "path": "/healthz", "port": 80 }, "periodSeconds": 1 });
     node.apply(&pod("web", &[with(web("main"), json!({ "readinessProbe": probe }))]));
-    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
     assert!(node.answer(&["ps"]).is_array());
     let socket = node.socket();
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));

@@ -98,7 +98,7 @@ fn a_container_that_would_be_root_or_unconfined_does_not_start() {
     ));
     node.wait_running("refused", "fine");
     let why = |shown: &Value, name: &str| container_status(shown, name)["state"]["waiting"].clone();
-    let shown = node.wait_shown("refused", "with the reasons", |shown| {
+    let shown = node.wait_listed("refused", "with the reasons", |shown| {
         ["image", "zero", "file"].iter().all(|name| why(shown, name)["message"].is_string())
     });
     for (name, reason, message) in [
@@ -168,13 +168,13 @@ fn kernel_parameters_and_profiles_are_judged_before_a_pod_starts() {
         refused.push(("armored", "AppArmor", message));
     }
     for (name, reason, message) in refused {
-        let shown = node.wait_shown(name, "as rejected", |shown| shown["status"]["phase"] == "Failed");
+        let shown = node.wait_listed(name, "as rejected", |shown| shown["status"]["phase"] == "Failed");
         assert_eq!((&shown["status"]["reason"], &shown["status"]["message"]), (&json!(reason), &json!(message)));
         assert!(node.sandboxes(name).is_empty(), "{name}");
     }
     // The refused pod is gone with its manifest.
     node.delete("greedy");
-    node.eventually("the refused pod is gone", || (!node.is_shown("greedy")?).then_some(()));
+    node.eventually("the refused pod is gone", || (!node.is_listed("greedy")?).then_some(()));
 }
 
 /// CRI-10, CRI-13: variables from resources and files; resources of the pod as a whole.
@@ -210,7 +210,7 @@ fn variables_come_from_resources_and_files_and_a_pod_has_limits_of_its_own() {
     let said =
         node.eventually("the container speaks", || Some(node.output(&reader)).filter(|said| said.contains("25")));
     assert_eq!(said, "one,two\nlines,none,25,96\n");
-    let shown = node.wait_shown("vars", "with the reason", |shown| {
+    let shown = node.wait_listed("vars", "with the reason", |shown| {
         container_status(shown, "bad")["state"]["waiting"]["message"].is_string()
     });
     let waiting = &container_status(&shown, "bad")["state"]["waiting"];
@@ -264,7 +264,7 @@ fn what_does_not_fit_is_refused_and_ends_nobody() {
     let before = node.wait_running("small", "main");
     let big = with(forever("main"), json!({ "resources": { "requests": { "cpu": "1000" } } }));
     node.apply(&pod("big", &[big]));
-    let shown = node.wait_shown("big", "as rejected", |shown| shown["status"]["phase"] == "Failed");
+    let shown = node.wait_listed("big", "as rejected", |shown| shown["status"]["phase"] == "Failed");
     assert_eq!(shown["status"]["reason"], "UnexpectedAdmissionError");
     let message = shown["status"]["message"].as_str().unwrap();
     let expected = "Pod was rejected: Unexpected error while attempting to recover from admission failure: preemption: \
@@ -277,7 +277,7 @@ fn what_does_not_fit_is_refused_and_ends_nobody() {
     node.apply(&pod("first", &[with(forever("main"), holds.clone())]));
     node.wait_running("first", "main");
     node.apply(&pod("second", &[with(forever("main"), holds)]));
-    let shown = node.wait_shown("second", "as rejected", |shown| shown["status"]["phase"] == "Failed");
+    let shown = node.wait_listed("second", "as rejected", |shown| shown["status"]["phase"] == "Failed");
     assert_eq!(shown["status"]["reason"], "NodePorts");
 }
 
@@ -303,14 +303,14 @@ fn groups_of_the_image_are_left_out_where_the_pod_says_so() {
     if able {
         let strict = groups("strict");
         assert!(strict.contains(&"4000".to_owned()) && !strict.contains(&"1501".to_owned()), "{strict:?}");
-        let shown = node.wait_shown("strict", "told of its user", |pod| {
+        let shown = node.wait_listed("strict", "told of its user", |pod| {
             !container_status(pod, "main")["user"]["linux"]["supplementalGroups"].is_null()
         });
         let told = &container_status(&shown, "main")["user"]["linux"];
         assert_eq!((&told["uid"], &told["gid"]), (&json!(1500), &json!(1500)), "{told}");
         assert!(told["supplementalGroups"].as_array().is_some_and(|all| !all.contains(&json!(1501))), "{told}");
     } else {
-        let shown = node.wait_shown("strict", "refused", |pod| pod["status"]["phase"] == "Failed");
+        let shown = node.wait_listed("strict", "refused", |pod| pod["status"]["phase"] == "Failed");
         assert_eq!(shown["status"]["reason"], "SupplementalGroupsPolicyNotSupported");
         assert_eq!(node.all_containers("strict").len(), 0);
     }

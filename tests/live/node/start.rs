@@ -162,7 +162,7 @@ fn the_agent_says_that_it_is_well() {
     let answer = node.eventually("it answers", || http_get(&address, "/healthz").filter(|answer| answer.0 == 200));
     assert_eq!(answer.1, "ok");
     node.apply(&pod("web", &[forever("main")]));
-    let shown: Value = node.wait_shown("web", "running", |pod| pod["status"]["phase"] == "Running");
+    let shown: Value = node.wait_listed("web", "running", |pod| pod["status"]["phase"] == "Running");
     assert_eq!(shown["metadata"]["annotations"]["kubernetes.io/config.source"], "file");
     assert_eq!(shown["spec"]["nodeName"], "node1");
     assert_eq!(shown["status"]["qosClass"], "BestEffort");

@@ -198,8 +198,8 @@ fn an_image_that_cannot_be_had_is_told_and_tried_again() {
     node.apply(&pod("web", &[forever("main"), missing, never]));
     node.wait_running("web", "main");
     let reason = |pod: &Value, name: &str| container_status(pod, name)["state"]["waiting"]["reason"].clone();
-    node.wait_shown("web", "with a failed pull", |pod| reason(pod, "missing") == "ErrImagePull");
-    let shown = node.wait_shown("web", "in a pull's back-off", |pod| reason(pod, "missing") == "ImagePullBackOff");
+    node.wait_listed("web", "with a failed pull", |pod| reason(pod, "missing") == "ErrImagePull");
+    let shown = node.wait_listed("web", "in a pull's back-off", |pod| reason(pod, "missing") == "ImagePullBackOff");
     let message = container_status(&shown, "missing")["state"]["waiting"]["message"].as_str().unwrap();
     assert!(message.starts_with(&format!("Back-off pulling image \"{image}\"")), "{message}");
     assert_eq!(reason(&shown, "never"), "ErrImageNeverPull");
@@ -216,7 +216,7 @@ fn a_command_that_does_not_exist_is_told() {
     let Some(mut node) = Node::running() else { return };
     let neighbour = Neighbour::start(&node);
     node.apply(&pod("web", &[with(forever("main"), json!({ "command": ["/no/such/program"] })), forever("second")]));
-    let shown = node.wait_shown("web", "with its failure", |pod| {
+    let shown = node.wait_listed("web", "with its failure", |pod| {
         let status = container_status(pod, "main");
         ["state", "lastState"].iter().any(|state| status[state]["terminated"]["reason"] == "StartError")
             || status["state"]["waiting"]["reason"] == "RunContainerError"
@@ -246,7 +246,7 @@ fn a_bad_user_a_bad_mount_and_a_bad_hook_are_told() {
     let web = pod("web", &[stranger, over_a_folder, hooked, forever("fine")]);
     node.apply(&with(web, json!({ "spec": { "volumes": volumes } })));
     let shows = |name: &str, reasons: &[&str], words: &str| {
-        node.wait_shown("web", &format!("{name} with {reasons:?}"), |pod| {
+        node.wait_listed("web", &format!("{name} with {reasons:?}"), |pod| {
             let status = container_status(pod, name);
             let states =
                 [&status["state"]["waiting"], &status["state"]["terminated"], &status["lastState"]["terminated"]];

@@ -26,7 +26,7 @@ fn a_sidecar_starts_in_its_turn_and_runs_beside_the_others() {
     assert_eq!(proxy.state, ContainerState::Running);
     assert!(proxy.started_at <= setup.created_at, "{proxy:?} {setup:?}");
     assert!(setup.finished_at <= main.created_at, "{setup:?} {main:?}");
-    let shown = node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    let shown = node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
     assert_eq!(shown["status"]["phase"], "Running");
     assert_eq!(condition(&shown, "Initialized"), "True");
     let status = container_status(&shown, "proxy");
@@ -45,7 +45,7 @@ fn a_sidecar_that_ends_is_started_again_although_the_pod_never_restarts() {
     node.eventually("the sidecar was started again", || {
         node.containers("web", "proxy").into_iter().find(|one| one.metadata.attempt >= 1)
     });
-    let shown = node.wait_shown("web", "counted", |pod| {
+    let shown = node.wait_listed("web", "counted", |pod| {
         let proxy = container_status(pod, "proxy");
         proxy["restartCount"].as_u64() >= Some(1)
             && proxy["lastState"]["terminated"]["exitCode"] == 3
@@ -64,7 +64,7 @@ fn a_pod_is_over_when_its_regular_containers_are() {
         "initContainers": [restarting(sidecar, "Always")], "restartPolicy": "Never", "terminationGracePeriodSeconds": 30,
     } });
     node.apply(&with(pod("job", &[shell("main", "sleep 3")]), spec));
-    let shown = node.wait_shown("job", "over", |pod| pod["status"]["phase"] == "Succeeded");
+    let shown = node.wait_listed("job", "over", |pod| pod["status"]["phase"] == "Succeeded");
     assert_eq!(container_status(&shown, "main")["state"]["terminated"]["exitCode"], 0);
     let proxy = node.eventually("the sidecar was stopped", || {
         node.containers("job", "proxy").into_iter().find(|one| one.state == ContainerState::Exited)
@@ -93,7 +93,7 @@ fn a_container_is_restarted_by_its_own_rules() {
         pod("web", &[forever("main"), ruled]),
         json!({ "spec": { "restartPolicy": "Never", "volumes": volumes } }),
     ));
-    let shown = node.wait_shown("web", "with both ends", |pod| {
+    let shown = node.wait_listed("web", "with both ends", |pod| {
         container_status(pod, "ruled")["state"]["terminated"]["exitCode"] == 7
     });
     let status = container_status(&shown, "ruled");
@@ -117,7 +117,7 @@ fn a_rule_has_all_containers_start_over_in_place() {
     node.apply(&with(pod("web", &[forever("main"), source]), json!({ "spec": spec })));
     let before = node.wait_running("web", "main");
     let sandbox = node.sandboxes("web")[0].id.clone();
-    let shown = node.wait_shown("web", "running again", |pod| {
+    let shown = node.wait_listed("web", "running again", |pod| {
         ["main", "source"].iter().all(|name| {
             let status = container_status(pod, name);
             status["restartCount"] == 1 && status["state"]["running"].is_object()
@@ -151,7 +151,7 @@ fn a_pod_fails_when_its_time_is_over() {
     // It is counted on while the agent is away.
     node.kill_agent();
     node.start_agent();
-    let shown = node.wait_shown("web", "failed", |pod| pod["status"]["phase"] == "Failed");
+    let shown = node.wait_listed("web", "failed", |pod| pod["status"]["phase"] == "Failed");
     let status = &shown["status"];
     let message = "Pod was active on the node longer than the specified deadline";
     assert_eq!((&status["reason"], &status["message"]), (&json!("DeadlineExceeded"), &json!(message)));
@@ -177,14 +177,14 @@ fn a_container_is_restarted_and_a_back_off_ended_on_demand() {
     node.apply(&with(pod("web", &[main, shell("crash", "exit 1")]), spec));
     let before = node.wait_running("web", "main");
     node.eventually("it heeds the request to end", || (node.output(&before) == "up\n").then_some(()));
-    node.wait_shown("web", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
+    node.wait_listed("web", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
     assert_eq!(command(&node, &["restart", "default/web", "main"]), "main of default/web is restarted\n");
     let after =
         node.eventually("another instance runs", || node.running_now("web", "main").filter(|now| now.id != before.id));
     assert_eq!(after.metadata.attempt, 1);
     let old = node.containers("web", "main").into_iter().find(|one| one.id == before.id).unwrap();
     assert_eq!(old.exit_code, 0, "it was asked to end, and its success does not count");
-    let shown = node.wait_shown("web", "in its back-off", |pod| {
+    let shown = node.wait_listed("web", "in its back-off", |pod| {
         container_status(pod, "crash")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     });
     assert_eq!(shown["status"]["phase"], "Running");

@@ -31,11 +31,11 @@ fn hooks_run_after_the_start_and_before_the_signal() {
     node.apply(&manifest);
     let first = node.wait_running("web", "main");
     node.see_a_round();
-    let shown = node.wait_shown("web", "at all", |_| true);
+    let shown = node.wait_listed("web", "at all", |_| true);
     assert_eq!(condition(&shown, "Ready"), "False");
     assert!(container_status(&shown, "main")["state"]["running"].is_null(), "{shown}");
     std::fs::write(folder.join("go"), "").unwrap();
-    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
     node.delete("web");
     node.wait_gone("web");
     assert_eq!(std::fs::read_to_string(folder.join("log")).unwrap(), "post\npre\nterm\n");
@@ -53,7 +53,7 @@ fn a_container_whose_start_hook_fails_is_ended() {
     node.apply(&pod("web", &[main]));
     node.wait_for_words(&["FailedPostStartHook", "PostStartHook failed"]);
     let reason = |pod: &serde_json::Value| container_status(pod, "main")["state"]["waiting"]["reason"].clone();
-    let shown = node.wait_shown("web", "why", |pod| reason(pod) == "PostStartHookError");
+    let shown = node.wait_listed("web", "why", |pod| reason(pod) == "PostStartHookError");
     let message = container_status(&shown, "main")["state"]["waiting"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("exited with 4") && message.contains("message: \"a secret\\n\""), "{message}");
     // The next one, which has no back-off to wait for, may run by now; the one whose hook failed does not.
@@ -92,7 +92,7 @@ fn a_hook_by_http_takes_any_answer_and_is_no_probe() {
     let port = node.named("READ_ONLY_PORT").parse::<u16>().unwrap();
     let hook = json!({ "httpGet": { "host": "127.0.0.1", "port": port, "path": "/nothing/is/here" } });
     node.apply(&pod("web", &[with(forever("main"), json!({ "lifecycle": { "postStart": hook } }))]));
-    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
     let metrics = |path: &str| {
         let address = format!("127.0.0.1:{port}");
         node.eventually("the agent answers", || http_get(&address, path).filter(|(status, _)| *status == 200)).1

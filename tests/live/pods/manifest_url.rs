@@ -19,11 +19,11 @@ const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// A web server with one answer, until the test ends.
 struct Manifests {
     port: u16,
-    said: Arc<Mutex<Said>>,
+    said: Arc<Mutex<Served>>,
 }
 
 /// The server's answer, and its last request.
-struct Said {
+struct Served {
     status: &'static str,
     body: String,
     requests: u32,
@@ -36,7 +36,7 @@ impl Manifests {
     fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let said = Said { status: "200 OK", body: list(&[]), requests: 0, last: String::new(), late: Duration::ZERO };
+        let said = Served { status: "200 OK", body: list(&[]), requests: 0, last: String::new(), late: Duration::ZERO };
         let said = Arc::new(Mutex::new(said));
         let theirs = Arc::clone(&said);
         // Ends with the test's process; a request that fails is the agent's to repeat.
@@ -64,7 +64,7 @@ impl Manifests {
     }
 }
 
-fn answer(mut stream: TcpStream, said: &Mutex<Said>) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, said: &Mutex<Served>) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let (mut request, mut part) = (Vec::new(), [0; 1024]);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {

@@ -20,14 +20,14 @@ fn a_readiness_probe_decides_whether_a_pod_is_ready() {
     );
     node.apply(&pod("web", &[server]));
     let container = node.wait_running("web", "server");
-    let shown = node.wait_shown("web", "running", |pod| pod["status"]["phase"] == "Running");
+    let shown = node.wait_listed("web", "running", |pod| pod["status"]["phase"] == "Running");
     assert_eq!(condition(&shown, "Ready"), "False");
     node.wait_for_words(&["Readiness probe failed: HTTP probe failed with statuscode: 404"]);
     for (script, ready) in
         [("echo ok >/www/ready", "True"), ("rm /www/ready", "False"), ("echo ok >/www/ready", "True")]
     {
         node.run_in(&container, script);
-        let shown = node.wait_shown("web", ready, |pod| condition(pod, "Ready") == ready);
+        let shown = node.wait_listed("web", ready, |pod| condition(pod, "Ready") == ready);
         assert_eq!(condition(&shown, "ContainersReady"), ready);
         assert_eq!(container_status(&shown, "server")["ready"], ready == "True");
         assert_eq!(container_status(&shown, "server")["restartCount"], 0);
@@ -58,7 +58,7 @@ fn a_liveness_probe_by_a_command_restarts_its_container() {
         node.running_now("web", "main").filter(|one| one.metadata.attempt == 1)
     });
     assert_ne!(first.id, second.id);
-    let shown = node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    let shown = node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
     assert_eq!(container_status(&shown, "main")["restartCount"], 1);
 }
 
@@ -84,7 +84,7 @@ fn probes_connect_and_ask_for_health() {
     node.apply(&pod("open", &[open]));
     node.apply(&pod("deaf", &[deaf]));
     // Its period is an hour: it is ready because it has just started.
-    let shown = node.wait_shown("open", "ready", |pod| condition(pod, "Ready") == "True");
+    let shown = node.wait_listed("open", "ready", |pod| condition(pod, "Ready") == "True");
     assert_eq!(container_status(&shown, "server")["started"], true);
     node.wait_for_words(&["Liveness probe failed: ", "failed to connect service"]);
     node.eventually("the container is started again", || {
@@ -109,11 +109,11 @@ fn a_grpc_server_is_asked_for_its_health() {
     node.apply(&pod("health", &[server]));
     let container = node.wait_running("health", "server");
     node.wait_for_words(&["Startup probe failed: error: this server does not implement the grpc health protocol"]);
-    let mut shown = node.wait_shown("health", "at all", |_| true);
+    let mut shown = node.wait_listed("health", "at all", |_| true);
     assert_eq!(container_status(&shown, "server")["started"], false);
     for (status, ready) in [("1", "True"), ("2", "False"), ("1", "True")] {
         node.run_in(&container, &format!("echo {status} >/tmp/status"));
-        shown = node.wait_shown("health", ready, |pod| condition(pod, "Ready") == ready);
+        shown = node.wait_listed("health", ready, |pod| condition(pod, "Ready") == ready);
         assert_eq!(container_status(&shown, "server")["started"], true);
     }
     node.wait_for_words(&["Readiness probe failed: service unhealthy (responded with \\\"NOT_SERVING\\\")"]);
@@ -132,7 +132,7 @@ fn a_proxy_of_the_environment_is_not_for_probes() {
     node.start_agent();
     let probe = json!({ "httpGet": { "path": "/healthz", "port": 80 }, "periodSeconds": 1 });
     node.apply(&pod("web", &[with(web("server"), json!({ "readinessProbe": probe }))]));
-    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
 }
 
 /// The agent's metrics of probes, once it answers.
@@ -170,21 +170,21 @@ fn probes_have_their_defaults_their_delay_and_their_end() {
     });
     let metrics = node.eventually("the agent answers", || probe_metrics(&node));
     assert!(metrics.contains("prober_probe_duration_seconds_count{"));
-    let shown = node.wait_shown("plain", "ready", |pod| condition(pod, "Ready") == "True");
+    let shown = node.wait_listed("plain", "ready", |pod| condition(pod, "Ready") == "True");
     let expected = json!({
         "httpGet": { "path": "/", "port": 80, "scheme": "HTTP" },
         "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
     });
     assert_eq!(shown["spec"]["containers"][0]["readinessProbe"], expected);
 
-    let shown = node.wait_shown("late", "ready", |pod| condition(pod, "Ready") == "True");
+    let shown = node.wait_listed("late", "ready", |pod| condition(pod, "Ready") == "True");
     let moment = |text: &Value| text.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok()).expect("a time");
     let started = moment(&container_status(&shown, "main")["state"]["running"]["startedAt"]);
     let conditions = shown["status"]["conditions"].as_array().expect("a list");
     let became = conditions.iter().find(|one| one["type"] == "Ready").map(|one| moment(&one["lastTransitionTime"]));
     assert!(became.expect("it is ready").duration_since(started).as_secs() >= 5, "{shown}");
 
-    node.wait_shown("brief", "over", |pod| pod["status"]["phase"] == "Succeeded");
+    node.wait_listed("brief", "over", |pod| pod["status"]["phase"] == "Succeeded");
     node.eventually("nothing is told of the brief pod's probes", || {
         let metrics = probe_metrics(&node)?;
         (!metrics.contains(&format!("pod=\"brief-{NODE_NAME}\""))).then_some(())
@@ -213,7 +213,7 @@ fn what_fails_now_and_then_or_cannot_be_asked_is_left_alone() {
     let errors = || node.log().matches("Liveness probe errored and resulted in unknown state").count();
     node.eventually("the other cannot be asked", || (errors() >= 3).then_some(()));
     for (name, container) in [("fickle", "main"), ("nowhere", "server")] {
-        let shown = node.wait_shown(name, "ready", |pod| condition(pod, "Ready") == "True");
+        let shown = node.wait_listed(name, "ready", |pod| condition(pod, "Ready") == "True");
         assert_eq!(container_status(&shown, container)["restartCount"], 0);
     }
 }
@@ -268,8 +268,8 @@ fn sec_46_a_probe_that_floods_is_cut_short() {
     node.wait_for_words(&["Readiness probe failed: ", "flood"]);
     let longest = node.log().lines().map(str::len).max().unwrap_or_default();
     assert!(longest < 64 << 10, "a line of {longest} bytes");
-    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
-    let much = node.wait_shown("much", "at all", |_| true);
+    node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
+    let much = node.wait_listed("much", "at all", |_| true);
     assert_eq!(condition(&much, "Ready"), "False");
 }
 
@@ -289,7 +289,7 @@ fn connections_of_probes_do_not_add_up() {
         let counts = ["Readiness", "Liveness"].map(|kind| rounds(&node, "web", kind, "successful"));
         counts.iter().all(|count| *count >= 8).then_some(())
     });
-    let shown = node.wait_shown("web", "at all", |_| true);
+    let shown = node.wait_listed("web", "at all", |_| true);
     let address: Ipv4Addr = shown["status"]["podIP"].as_str().and_then(|text| text.parse().ok()).expect("an address");
     let remote = format!("{:08X}:0050", u32::from_le_bytes(address.octets()));
     // A socket that the kernel keeps a while after it was closed is held by no process any more, and has no inode.

@@ -25,7 +25,7 @@ fn init_containers_run_one_after_another_before_the_others() {
     assert_eq!((first.exit_code, second.exit_code), (0, 0));
     assert!(first.finished_at <= second.created_at, "{first:?} {second:?}");
     assert!(second.finished_at <= main.created_at, "{second:?} {main:?}");
-    let shown = node.wait_shown("web", "running", |pod| pod["status"]["phase"] == "Running");
+    let shown = node.wait_listed("web", "running", |pod| pod["status"]["phase"] == "Running");
     assert_eq!(container_status(&shown, "first")["state"]["terminated"]["reason"], "Completed");
     assert_eq!(container_status(&shown, "first")["ready"], true);
 }
@@ -42,7 +42,7 @@ fn a_failing_init_container_is_tried_again_and_holds_the_others_back() {
         node.containers("web", "gate").into_iter().find(|one| one.metadata.attempt >= 1)
     });
     assert!(node.containers("web", "main").is_empty(), "the others wait");
-    let shown = node.wait_shown("web", "with its failure", |pod| {
+    let shown = node.wait_listed("web", "with its failure", |pod| {
         container_status(pod, "gate")["lastState"]["terminated"]["exitCode"] == 7
             || container_status(pod, "gate")["state"]["terminated"]["exitCode"] == 7
     });
@@ -60,7 +60,7 @@ fn a_failing_init_container_is_tried_again_and_holds_the_others_back() {
     let last = node.containers("web", "gate").into_iter().next().unwrap();
     assert_eq!(last.exit_code, 0);
     assert!(last.metadata.attempt >= again.metadata.attempt);
-    node.wait_shown("web", "with its restarts counted", |pod| {
+    node.wait_listed("web", "with its restarts counted", |pod| {
         container_status(pod, "gate")["restartCount"] == last.metadata.attempt
     });
 }
@@ -80,17 +80,17 @@ fn what_ends_is_started_again_as_the_restart_policy_says() {
         node.apply(&with(pod(name, &[shell("main", &format!("sleep 0.5; exit {exit}"))]), spec));
     }
     for (name, phase) in [("never-bad", "Failed"), ("never-good", "Succeeded"), ("failure-good", "Succeeded")] {
-        node.wait_shown(name, phase, |pod| pod["status"]["phase"] == phase);
+        node.wait_listed(name, phase, |pod| pod["status"]["phase"] == phase);
     }
     for name in ["failure-bad", "always-good"] {
-        let shown = node.wait_shown(name, "restarted", |pod| {
+        let shown = node.wait_listed(name, "restarted", |pod| {
             container_status(pod, "main")["restartCount"].as_u64().is_some_and(|count| count >= 1)
         });
         assert_eq!(shown["status"]["phase"], "Running", "{name}");
     }
     // The others had as long as those that did restart.
     for name in ["never-bad", "never-good", "failure-good"] {
-        let shown = node.wait_shown(name, "at all", |_| true);
+        let shown = node.wait_listed(name, "at all", |_| true);
         assert_eq!(container_status(&shown, "main")["restartCount"], 0, "{name}");
         assert!(node.running_now(name, "main").is_none(), "{name}");
     }
@@ -117,7 +117,7 @@ fn a_crash_loop_waits_longer_each_time() {
 
     // The status may be of the run before for a moment.
     let back_off = "back-off 40s restarting failed container=main pod=crash-node1_default(";
-    let shown = node.wait_shown("crash", "in its third back-off", |pod| {
+    let shown = node.wait_listed("crash", "in its third back-off", |pod| {
         let status = container_status(pod, "main");
         let waiting = &status["state"]["waiting"];
         status["restartCount"] == 3
@@ -143,7 +143,7 @@ fn a_killed_container_comes_back_alone() {
     assert!(back.log_path.ends_with("/main/1.log"), "{}", back.log_path);
     assert_eq!(node.running_now("web", "second").map(|one| one.id), Some(second.id));
     assert_eq!(node.sandboxes("web").iter().map(|one| &one.id).collect::<Vec<_>>(), [&sandbox.id]);
-    let shown = node.wait_shown("web", "restarted", |pod| container_status(pod, "main")["restartCount"] == 1);
+    let shown = node.wait_listed("web", "restarted", |pod| container_status(pod, "main")["restartCount"] == 1);
     assert_eq!(container_status(&shown, "main")["lastState"]["terminated"]["exitCode"], 137);
     assert_eq!(container_status(&shown, "second")["restartCount"], 0);
     assert!(!node.log().contains("Back-off restarting"), "the first time it does not wait: {}", node.log());
@@ -164,7 +164,7 @@ fn a_killed_sandbox_is_replaced_with_its_containers() {
     assert_eq!(new.metadata.uid, sandbox.metadata.uid, "the same pod");
     assert_eq!(back.metadata.attempt, 1);
     node.wait_for_words(&["SandboxChanged", "Pod sandbox changed, it will be killed and re-created."]);
-    node.wait_shown("web", "with the new address", |pod| pod["status"]["podIP"] == new.ips[0].as_str());
+    node.wait_listed("web", "with the new address", |pod| pod["status"]["podIP"] == new.ips[0].as_str());
 }
 
 /// POD-08: the container is asked first; its own exit code shows.

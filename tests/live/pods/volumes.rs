@@ -146,7 +146,7 @@ fn host_paths_are_what_the_pod_says_they_are() {
         told.contains(&format!("MountVolume.SetUp failed for volume \\\"late\\\" : {problem}")).then_some(())
     });
     assert!(node.all_containers("web").is_empty(), "no container without its volumes");
-    let shown = node.wait_shown("web", "at all", |_| true);
+    let shown = node.wait_listed("web", "at all", |_| true);
     assert_eq!(shown["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
 
     fs::create_dir(path("late")).unwrap();
@@ -244,7 +244,7 @@ fn an_image_is_a_volume_and_a_missing_one_concerns_who_mounts_it() {
         node.apply(&with(pod("images", &[waiter, reader, forever("other")]), volumes));
     }
     node.wait_running("images", "other");
-    let shown = node.wait_shown("images", "waiting for an image", |shown| {
+    let shown = node.wait_listed("images", "waiting for an image", |shown| {
         let statuses = shown["status"]["containerStatuses"].as_array();
         statuses.into_iter().flatten().any(|one| one["state"]["waiting"]["reason"] == "ErrImageNeverPull")
     });
@@ -339,7 +339,7 @@ fn mounts_are_read_only_to_the_depth_that_the_runtime_can() {
         true => status(shown, "insists")["state"]["running"].is_object(),
         false => status(shown, "insists")["state"]["waiting"]["reason"] == "CreateContainerConfigError",
     };
-    let shown = node.wait_shown("rro", "settled", settled);
+    let shown = node.wait_listed("rro", "settled", settled);
     let expected = if able { "Enabled" } else { "Disabled" };
     assert_eq!(status(&shown, "hopes")["volumeMounts"][0]["recursiveReadOnly"], expected);
     if !able {

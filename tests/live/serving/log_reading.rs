@@ -61,7 +61,7 @@ fn logs(node: &Node, pod: &str, query: &str) -> String {
 /// The container `main` of the pod `web`, once the agent shows that it runs: the runtime says so before it answers the
 /// call that starts one, and until then its log is refused.
 fn started(node: &Node) -> ContainerStatus {
-    node.wait_shown("web", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
+    node.wait_listed("web", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
     node.wait_running("web", "main")
 }
 
@@ -107,7 +107,7 @@ fn a_log_is_read_as_asked_for() {
 fn a_crashing_containers_last_run_is_shown() {
     let Some(node) = Node::running() else { return };
     node.apply(&pod("web", &[shell("main", "echo last words; exit 1")]));
-    node.wait_shown("web", "in its back-off", |pod| {
+    node.wait_listed("web", "in its back-off", |pod| {
         let status = container_status(pod, "main");
         status["state"]["waiting"]["reason"] == "CrashLoopBackOff" && status["restartCount"] != 0
     });
@@ -180,7 +180,7 @@ fn a_link_that_a_pod_plants_is_not_followed() {
     evil["spec"]["volumes"] = json!([{ "name": "logs", "hostPath": { "path": node.dir.join("logs") } }]);
     node.apply(&evil);
     let main = node.wait_running("evil", "main");
-    node.wait_shown("evil", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
+    node.wait_listed("evil", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
     let log = PathBuf::from(&main.log_path);
     node.eventually("the link is there", || log.symlink_metadata().ok().filter(|found| found.is_symlink()));
     for query in ["", "follow=true", "tailLines=1"] {

@@ -96,7 +96,7 @@ fn a_containers_last_words_are_shown() {
     }
     let words = |name: &str| {
         let shown =
-            node.wait_shown(name, "ended", |pod| container_status(pod, "main")["state"]["terminated"].is_object());
+            node.wait_listed(name, "ended", |pod| container_status(pod, "main")["state"]["terminated"].is_object());
         container_status(&shown, "main")["state"]["terminated"]["message"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!(words("file"), "goodbye");

@@ -22,7 +22,7 @@ fn set_addresses(world: &World, addresses: &[(&str, &str)]) {
 }
 
 /// The host's addresses, then the pod's, as the API has them.
-fn shown(world: &World, pod: &str) -> [Vec<String>; 2] {
+fn published(world: &World, pod: &str) -> [Vec<String>; 2] {
     let pod = world.api_pod(pod).expect("it is there");
     ["hostIPs", "podIPs"].map(|field| {
         let list = pod["status"][field].as_array().into_iter().flatten();
@@ -54,7 +54,7 @@ fn the_nodes_newest_addresses_are_those_of_pods_hosts() {
         let on_host = world.create(&SimPod::of("host", "run").own_field("hostNetwork", json!(true))).expect("made");
         world.start_agent();
         world.sleep(seconds(10)).await;
-        assert_eq!(shown(&world, "host"), [vec![], Vec::<String>::new()]);
+        assert_eq!(published(&world, "host"), [vec![], Vec::<String>::new()]);
         let waiting =
             world.api_pod("asks").expect("there")["status"]["containerStatuses"][0]["state"]["waiting"].clone();
         assert_eq!(waiting["reason"], "CreateContainerConfigError", "{waiting}");
@@ -66,18 +66,18 @@ fn the_nodes_newest_addresses_are_those_of_pods_hosts() {
         world.settle().await;
         assert!(world.running().contains("asks/main#0"), "{:?}", world.running());
         for pod in ["web", "host"] {
-            assert_eq!(shown(&world, pod)[0], ["10.0.0.7"], "{pod}");
+            assert_eq!(published(&world, pod)[0], ["10.0.0.7"], "{pod}");
         }
-        assert_eq!(shown(&world, "host")[1], ["10.0.0.7"]);
+        assert_eq!(published(&world, "host")[1], ["10.0.0.7"]);
 
         // One more of the other family, then another one altogether.
         set_addresses(&world, &[("InternalIP", "10.0.0.7"), ("InternalIP", "fd00::7")]);
         world.sleep(seconds(3)).await;
-        assert_eq!(shown(&world, "host"), [["10.0.0.7", "fd00::7"], ["10.0.0.7", "fd00::7"]]);
+        assert_eq!(published(&world, "host"), [["10.0.0.7", "fd00::7"], ["10.0.0.7", "fd00::7"]]);
         set_addresses(&world, &[("InternalIP", "fd00::8"), ("InternalIP", "10.0.0.8")]);
         world.sleep(seconds(3)).await;
-        assert_eq!(shown(&world, "host"), [["fd00::8", "10.0.0.8"], ["fd00::8", "10.0.0.8"]]);
-        let web = shown(&world, "web");
+        assert_eq!(published(&world, "host"), [["fd00::8", "10.0.0.8"], ["fd00::8", "10.0.0.8"]]);
+        let web = published(&world, "web");
         assert_eq!((&*web[0], web[1].len()), (&["fd00::8".to_owned(), "10.0.0.8".to_owned()][..], 1), "its own stays");
         let told = events(&world, &on_host).await;
         assert_eq!(told.iter().filter(|(reason, _)| reason == "HostIPsIPFamilyMismatch").count(), 1, "{told:?}");
@@ -85,7 +85,7 @@ fn the_nodes_newest_addresses_are_those_of_pods_hosts() {
         // A worker that is started again has them from its beginning.
         world.kill_agent();
         world.settle().await;
-        assert_eq!(shown(&world, "host")[0], ["fd00::8", "10.0.0.8"]);
+        assert_eq!(published(&world, "host")[0], ["fd00::8", "10.0.0.8"]);
         world.finish_cluster().await;
     });
     assert!(run.violations.is_empty(), "{:?}", run.violations);

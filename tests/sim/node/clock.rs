@@ -12,7 +12,7 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn told(world: &World, begin: &str, end: &str) -> Vec<Duration> {
+fn times_of(world: &World, begin: &str, end: &str) -> Vec<Duration> {
     let fits = |what: &str| what.contains(begin) && what.ends_with(end);
     world.story().into_iter().filter(|line| fits(&line.what)).map(|line| line.at).collect()
 }
@@ -20,7 +20,7 @@ fn told(world: &World, begin: &str, end: &str) -> Vec<Duration> {
 /// Waits for the line; when it was told first.
 async fn until(world: &World, begin: &str, end: &str) -> Duration {
     for _ in 0..2000 {
-        if let Some(at) = told(world, begin, end).first() {
+        if let Some(at) = times_of(world, begin, end).first() {
             return *at;
         }
         world.sleep(Duration::from_millis(100)).await;
@@ -53,7 +53,7 @@ fn a_clock_that_is_set_starts_nothing_twice() {
             }
             for again in ["setup#1", "main#1"] {
                 let begin = format!("web-node-1/{again}");
-                assert!(told(&world, &begin, " runs").is_empty(), "{again}: {first} {second}");
+                assert!(times_of(&world, &begin, " runs").is_empty(), "{again}: {first} {second}");
             }
             world.finish().await;
         });
@@ -72,7 +72,7 @@ fn a_clock_that_is_set_holds_up_no_probe() {
             world.sleep(seconds(12)).await;
             world.node().step_clock(step);
             world.sleep(seconds(18)).await;
-            let (began, probed) = (told(&world, "/main#0", " runs"), told(&world, "/main#0", " runs /ok"));
+            let (began, probed) = (times_of(&world, "/main#0", " runs"), times_of(&world, "/main#0", " runs /ok"));
             // The status tells a start in whole seconds.
             assert!((19..=20).contains(&(probed[0] - began[0]).as_secs()), "{step}");
             world.finish().await;
@@ -95,13 +95,13 @@ fn a_pod_whose_time_was_over_stays_failed_whatever_begins_anew() {
             for part in parts {
                 world.crash_next(part);
                 world.sleep(seconds(300)).await;
-                assert_eq!(told(&world, &format!("{part} panics"), "").len(), 1, "{parts:?}");
+                assert_eq!(times_of(&world, &format!("{part} panics"), "").len(), 1, "{parts:?}");
             }
             let views = world.statuses().await.expect("the agent answers");
             let status = &views[0].status;
             let end = (status.phase.as_deref(), status.reason.as_deref());
             assert_eq!(end, (Some("Failed"), Some("DeadlineExceeded")), "{parts:?}");
-            assert!(told(&world, "web-node-1/main#1", " runs").is_empty(), "{parts:?}");
+            assert!(times_of(&world, "web-node-1/main#1", " runs").is_empty(), "{parts:?}");
             // That was its first life's end.
             world.delete("web");
             world.put(&SimPod::of("web", "run").deadline(100));

@@ -9,14 +9,10 @@ use podwright::messages::pods::pod_manager::PodManagerMsg;
 use podwright::sim::faults::parse_list;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};
 
-use crate::common::{seeds, side_by_side};
+use crate::common::{seeds, side_by_side, times_of};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
-}
-
-fn told(world: &World, text: &str) -> Vec<Duration> {
-    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
 }
 
 async fn phase(world: &World) -> String {
@@ -33,10 +29,13 @@ fn a_sidecar_starts_in_its_turn_comes_back_and_ends_with_its_pod() {
         world.start_agent();
         world.sleep(seconds(30)).await;
         world.settle().await;
-        let began = |name: &str| told(&world, &format!("/{name} runs"))[0];
+        let began = |name: &str| times_of(&world, &format!("/{name} runs"))[0];
         assert!(began("proxy#0") < began("setup#0") && began("setup#0") < began("main#0"));
-        assert!(told(&world, "/main#0 runs")[0] < told(&world, "/proxy#1 runs")[0], "it comes back beside the others");
-        assert!(told(&world, "/proxy#2 runs").is_empty(), "not after the end of the pod");
+        assert!(
+            times_of(&world, "/main#0 runs")[0] < times_of(&world, "/proxy#1 runs")[0],
+            "it comes back beside the others"
+        );
+        assert!(times_of(&world, "/proxy#2 runs").is_empty(), "not after the end of the pod");
         assert_eq!((phase(&world).await.as_str(), world.running().len()), ("Succeeded", 0));
         world.finish().await;
     });
@@ -66,10 +65,10 @@ fn all_containers_start_over_in_the_same_sandbox() {
         world.sleep(seconds(20)).await;
         world.settle().await;
         for name in ["proxy", "setup", "main", "source"] {
-            assert_eq!(told(&world, &format!("/{name}#1 runs")).len(), 1, "{name}");
-            assert_eq!(told(&world, &format!("/{name}#2 runs")).len(), 0, "{name}");
+            assert_eq!(times_of(&world, &format!("/{name}#1 runs")).len(), 1, "{name}");
+            assert_eq!(times_of(&world, &format!("/{name}#2 runs")).len(), 0, "{name}");
         }
-        assert!(told(&world, "/setup#1 runs")[0] < told(&world, "/main#1 runs")[0], "in their order");
+        assert!(times_of(&world, "/setup#1 runs")[0] < times_of(&world, "/main#1 runs")[0], "in their order");
         assert_eq!(phase(&world).await, "Running");
         world.finish().await;
     });
@@ -154,8 +153,8 @@ fn an_ephemeral_container_runs_once_beside_the_others() {
             world.sleep(seconds(30)).await;
             world.kill_agent();
             world.sleep(seconds(60)).await;
-            assert_eq!(told(&world, "/debugger#0 runs").len(), 1, "{:?}", world.story());
-            assert!(told(&world, "/debugger#1 runs").is_empty() && told(&world, "web/main#1 runs").is_empty());
+            assert_eq!(times_of(&world, "/debugger#0 runs").len(), 1, "{:?}", world.story());
+            assert!(times_of(&world, "/debugger#1 runs").is_empty() && times_of(&world, "web/main#1 runs").is_empty());
             let pod = world.api_pod("web").expect("is there");
             let status = &pod["status"]["ephemeralContainerStatuses"][0];
             assert_eq!(status["name"], "debugger");

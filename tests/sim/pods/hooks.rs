@@ -2,17 +2,13 @@
 
 use std::time::Duration;
 
-use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
+use podwright::sim::{Options, SimPod, simulate, simulate_with};
 use serde_json::{Value, json};
 
-use crate::common::{seeds, side_by_side};
+use crate::common::{seeds, side_by_side, times_of};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
-}
-
-fn told(world: &World, text: &str) -> Vec<Duration> {
-    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
 }
 
 fn probe(action: Value, more: Value) -> Value {
@@ -37,8 +33,8 @@ fn a_hook_runs_before_the_stop_and_takes_from_its_time() {
             world.settle().await;
             world.delete("web");
             world.settle().await;
-            let ran = told(&world, &format!("/main#0 runs {hook}"));
-            let asked = told(&world, &format!("/main#0 is asked to stop within {within}s"));
+            let ran = times_of(&world, &format!("/main#0 runs {hook}"));
+            let asked = times_of(&world, &format!("/main#0 is asked to stop within {within}s"));
             assert_eq!((ran.len(), asked.len()), (1, 1), "{hook}");
             assert_eq!((asked[0] - ran[0]).as_secs_f64().round() as u64, after, "{hook}");
         });
@@ -55,7 +51,7 @@ fn a_hook_that_outlasts_its_time_ends_with_its_container() {
         world.settle().await;
         world.delete("web");
         world.settle().await;
-        let (ran, killed) = (told(&world, "/main#0 runs /slow/60"), told(&world, "/main#0 is killed"));
+        let (ran, killed) = (times_of(&world, "/main#0 runs /slow/60"), times_of(&world, "/main#0 is killed"));
         assert_eq!((ran.len(), killed.len()), (1, 1));
         assert_eq!((killed[0] - ran[0]).as_secs_f64().round() as u64, 32);
         assert!(world.node().commands_left.lock().expect("whole").is_empty(), "nobody cut it off");
@@ -72,13 +68,13 @@ fn a_hook_belongs_to_the_start() {
         world.put(&SimPod::of("bad", "run").hooks(&[("postStart", "/ok-after/1")]));
         world.start_agent();
         world.sleep(seconds(4)).await;
-        assert!(told(&world, "/second#0 runs").is_empty(), "it waits for the hook");
+        assert!(times_of(&world, "/second#0 runs").is_empty(), "it waits for the hook");
         world.sleep(seconds(40)).await;
-        let (hook, second) = (told(&world, "/main#0 runs /slow/5"), told(&world, "/second#0 runs"));
+        let (hook, second) = (times_of(&world, "/main#0 runs /slow/5"), times_of(&world, "/second#0 runs"));
         assert_eq!((second[0] - hook[0]).as_secs(), 5);
-        assert!(told(&world, "web-node-1/main#1 runs").is_empty(), "it is not taken for dead meanwhile");
-        assert!(!told(&world, "bad-node-1/main#0 is asked to stop").is_empty(), "{:?}", world.story());
-        assert!(!told(&world, "bad-node-1/main#1 runs").is_empty());
+        assert!(times_of(&world, "web-node-1/main#1 runs").is_empty(), "it is not taken for dead meanwhile");
+        assert!(!times_of(&world, "bad-node-1/main#0 is asked to stop").is_empty(), "{:?}", world.story());
+        assert!(!times_of(&world, "bad-node-1/main#1 runs").is_empty());
         world.delete_all();
         world.settle().await;
     });
@@ -98,7 +94,7 @@ fn less_time_counts_in_the_middle_of_a_hook() {
         world.delete_pod("web", Some(5));
         world.settle().await;
         let (hooks, asked) =
-            (told(&world, "/main#0 runs /slow/90"), told(&world, "/main#0 is asked to stop within 2s"));
+            (times_of(&world, "/main#0 runs /slow/90"), times_of(&world, "/main#0 is asked to stop within 2s"));
         assert_eq!((hooks.len(), asked.len()), (2, 1), "the hook is begun again, with less time");
         assert_eq!((asked[0] - hooks[1]).as_secs_f64().round(), 5.0);
         world.finish_cluster().await;
@@ -114,15 +110,15 @@ fn a_stop_that_is_under_way_goes_on_when_the_pod_ends() {
         let pod = SimPod::of("web", "run").hooks(&[("preStop", "/slow/20")]).field("livenessProbe", dies);
         world.put(&pod.container("second", "run"));
         world.start_agent();
-        while told(&world, "/main#0 runs /slow/20").is_empty() {
+        while times_of(&world, "/main#0 runs /slow/20").is_empty() {
             world.sleep(seconds(1)).await;
         }
         world.sleep(seconds(5)).await;
         world.delete("web");
         world.settle().await;
         let (hooks, main) =
-            (told(&world, "/main#0 runs /slow/20"), told(&world, "/main#0 is asked to stop within 10s"));
-        let second = told(&world, "/second#0 is asked to stop within 30s");
+            (times_of(&world, "/main#0 runs /slow/20"), times_of(&world, "/main#0 is asked to stop within 10s"));
+        let second = times_of(&world, "/second#0 is asked to stop within 30s");
         assert_eq!((hooks.len(), main.len(), second.len()), (1, 1, 1), "{:?}", world.story());
         assert_eq!((main[0] - hooks[0]).as_secs(), 20);
         assert!((second[0] - hooks[0]).as_secs() < 10, "{hooks:?} {second:?}");
@@ -140,7 +136,7 @@ fn a_hook_that_was_cut_off_by_a_crash_is_run_again() {
         world.settle().await;
         world.delete("web");
         world.sleep(seconds(8)).await;
-        assert_eq!(told(&world, "/main#0 runs /slow/20").len(), 1);
+        assert_eq!(times_of(&world, "/main#0 runs /slow/20").len(), 1);
         world.kill_agent();
         world.settle().await;
         assert!(world.running().is_empty());
@@ -164,10 +160,10 @@ fn a_container_that_does_not_live_is_started_again() {
             );
             world.start_agent();
             world.sleep(seconds(60)).await;
-            let starts = |attempt: u32| told(&world, &format!("{name}-node-1/main#{attempt} runs"));
-            let ends = told(&world, &format!("{name}-node-1/main#0 is asked to stop within 30s"));
+            let starts = |attempt: u32| times_of(&world, &format!("{name}-node-1/main#{attempt} runs"));
+            let ends = times_of(&world, &format!("{name}-node-1/main#0 is asked to stop within 30s"));
             assert!(!starts(1).is_empty() && !ends.is_empty(), "{name}: {:?}", world.story());
-            assert!(told(&world, "open-node-1/main#1 runs").is_empty());
+            assert!(times_of(&world, "open-node-1/main#1 runs").is_empty());
             world.stop_faults();
             world.delete_all();
             world.settle().await;
@@ -185,9 +181,9 @@ fn a_container_that_does_not_come_up_is_ended_within_the_probes_time() {
         world.put(&SimPod::of("web", "run").field("startupProbe", startup).field("livenessProbe", liveness));
         world.start_agent();
         world.sleep(seconds(30)).await;
-        assert!(!told(&world, "/main#0 is asked to stop within 4s").is_empty());
-        assert!(told(&world, "/main#0 runs /ok").is_empty(), "liveness is not asked before");
-        assert!(!told(&world, "/main#1 runs").is_empty());
+        assert!(!times_of(&world, "/main#0 is asked to stop within 4s").is_empty());
+        assert!(times_of(&world, "/main#0 runs /ok").is_empty(), "liveness is not asked before");
+        assert!(!times_of(&world, "/main#1 runs").is_empty());
         world.delete_all();
         world.settle().await;
     });
@@ -201,7 +197,7 @@ fn commands_that_hang_do_not_pile_up() {
         world.put(&SimPod::of("web", "run").field("livenessProbe", hangs));
         world.start_agent();
         world.sleep(seconds(71)).await;
-        let ran = told(&world, "/main#0 runs /slow/100");
+        let ran = times_of(&world, "/main#0 runs /slow/100");
         assert!((9..=11).contains(&ran.len()), "{}", ran.len());
         assert!(ran.windows(2).all(|pair| pair[1] - pair[0] >= seconds(7)));
         world.delete_all();
@@ -227,8 +223,8 @@ fn commands_that_hang_hold_up_no_other_pod() {
             world.sleep(seconds(120)).await;
             world.put(&SimPod::of("web", "run").field("readinessProbe", probe(act("/ok"), json!({}))));
             world.sleep(seconds(65)).await;
-            assert!(told(&world, "hog-0-node-1/c").len() > 32, "its containers run");
-            let (web, hog) = (told(&world, "web-node-1/main#0 runs /ok"), told(&world, " runs /slow/9999"));
+            assert!(times_of(&world, "hog-0-node-1/c").len() > 32, "its containers run");
+            let (web, hog) = (times_of(&world, "web-node-1/main#0 runs /ok"), times_of(&world, " runs /slow/9999"));
             assert!(web.len() >= at_least, "{} rounds in a minute", web.len());
             assert_eq!(hog.len(), hogs * 8, "a pod has a share");
             world.delete_all();
@@ -286,8 +282,8 @@ fn a_pod_that_ends_is_asked_for_its_readiness_alone() {
         world.sleep(seconds(35)).await;
         assert!(!is_ready(), "the endpoint is taken away");
         assert_eq!(asked(), before, "nobody asks whether it lives");
-        assert!(!told(&world, "/main#0 runs /ok-until/30").is_empty());
+        assert!(!times_of(&world, "/main#0 runs /ok-until/30").is_empty());
         world.finish_cluster().await;
-        assert!(told(&world, "/main#1 runs").is_empty());
+        assert!(times_of(&world, "/main#1 runs").is_empty());
     });
 }

@@ -8,12 +8,10 @@ use podwright::messages::pods::pod_manager::PodManagerMsg;
 use podwright::sim::invariants::WANTED_RUNS;
 use podwright::sim::{Options, SimPod, World, run, simulate, simulate_with};
 
+use crate::common::times_of;
+
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
-}
-
-fn told(world: &World, text: &str) -> Vec<Duration> {
-    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
 }
 
 #[test]
@@ -69,8 +67,8 @@ fn init_containers_come_one_after_another_before_all_others() {
         world.put(&pod.container("main", "run"));
         world.start_agent();
         world.settle().await;
-        let began = |name: &str| told(&world, &format!("/{name}#0 runs"))[0];
-        let ended = |name: &str| told(&world, &format!("/{name}#0 ends by itself"))[0];
+        let began = |name: &str| times_of(&world, &format!("/{name}#0 runs"))[0];
+        let ended = |name: &str| times_of(&world, &format!("/{name}#0 ends by itself"))[0];
         assert!(ended("first") < began("second") && ended("second") < began("main"));
         world.finish().await;
     });
@@ -82,9 +80,9 @@ fn a_crash_loop_waits_ten_seconds_then_twenty() {
         world.put(&SimPod::of("crash", "exit 1 after 1s"));
         world.start_agent();
         world.sleep(seconds(60)).await;
-        let (starts, ends) = (told(&world, "/main#"), told(&world, "ends by itself"));
+        let (starts, ends) = (times_of(&world, "/main#"), times_of(&world, "ends by itself"));
         assert!(!starts.is_empty());
-        let began = |attempt: usize| told(&world, &format!("/main#{attempt} runs"))[0];
+        let began = |attempt: usize| times_of(&world, &format!("/main#{attempt} runs"))[0];
         let gap = |attempt: usize| (began(attempt + 1) - ends[attempt]).as_secs();
         assert_eq!((gap(0), gap(1), gap(2)), (0, 10, 20));
         world.finish().await;
@@ -99,7 +97,7 @@ fn a_container_that_ignores_the_stop_is_killed_when_its_time_is_over() {
         world.settle().await;
         world.delete("stubborn");
         world.settle().await;
-        let (asked, killed) = (told(&world, "is asked to stop within 7s"), told(&world, "is killed"));
+        let (asked, killed) = (times_of(&world, "is asked to stop within 7s"), times_of(&world, "is killed"));
         assert_eq!((killed[0] - asked[0]).as_secs(), 7);
     });
 }
@@ -112,7 +110,7 @@ fn an_edited_pod_is_replaced_never_doubled() {
         world.settle().await;
         world.put(&SimPod::of("web", "run").image("app:2"));
         world.settle().await;
-        let (stopped, began) = (told(&world, "stops as asked"), told(&world, "web-node-1/main#0 runs"));
+        let (stopped, began) = (times_of(&world, "stops as asked"), times_of(&world, "web-node-1/main#0 runs"));
         assert!(began[1] > stopped[0]);
         world.finish().await;
     });
@@ -206,7 +204,7 @@ fn what_a_full_mailbox_refused_is_told_again_soon() {
         world.start_agent();
         assert!(world.settle().await < seconds(15));
         assert!(refused(&world) > 20, "no mailbox was full");
-        let began = told(&world, "sandbox web-");
+        let began = times_of(&world, "sandbox web-");
         assert_eq!(began.len(), 20);
         assert!(*began.iter().max().expect("twenty") < seconds(3), "{began:?}");
         world.delete_all();
@@ -236,7 +234,7 @@ fn news_of_the_runtime_reach_a_worker_whose_mailbox_was_full() {
         let before = refused(&world);
         world.sleep(seconds(3)).await;
         assert!(refused(&world) > before + 1, "the mailbox was not full");
-        assert_eq!(told(&world, "sandbox web-").len(), 1, "{:?}", world.statuses().await);
+        assert_eq!(times_of(&world, "sandbox web-").len(), 1, "{:?}", world.statuses().await);
         world.set_condition("RuntimeReady", None);
         world.finish().await;
     });

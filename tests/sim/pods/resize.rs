@@ -340,11 +340,11 @@ pub async fn wait_for_containers(world: &World, count: usize) {
 }
 
 fn short(seed: u64, options: Options, more: &str) -> Run<World> {
-    told("resize.rs", |world| Box::pin(story(world)), seed, options, more)
+    run_story("resize.rs", |world| Box::pin(story(world)), seed, options, more)
 }
 
 /// Runs a story of this file of tests; none of it may break anything.
-fn told(file: &str, story: Story, seed: u64, options: Options, more: &str) -> Run<World> {
+fn run_story(file: &str, story: Story, seed: u64, options: Options, more: &str) -> Run<World> {
     let command = format!("tests/sim/pods/{file}, the story of seed {seed}{more}");
     let run = run(seed, Options { command, ..options }, move |world| async move {
         story(world.clone()).await;
@@ -357,7 +357,7 @@ fn told(file: &str, story: Story, seed: u64, options: Options, more: &str) -> Ru
 /// Any actor that has to do with resizes fails at every `step`th of its messages, the one that keeps them four times as often.
 pub fn with_crashes(file: &str, story: Story, step: u64) {
     const KINDS: [&str; 4] = ["AllocationManager", "PodWorker", "PodManager", "StatusManager"];
-    let turns = told(file, story, 7, in_a_cluster(), "").value.turns();
+    let turns = run_story(file, story, 7, in_a_cluster(), "").value.turns();
     let crashes: Vec<Crash> = KINDS
         .iter()
         .flat_map(|kind| (0..turns[kind]).map(move |index| (*kind, index)))
@@ -367,19 +367,19 @@ pub fn with_crashes(file: &str, story: Story, step: u64) {
     assert!(crashes.len() > 30, "{}", crashes.len());
     side_by_side(&crashes, |crash| {
         let options = Options { crash: Some(crash.clone()), ..in_a_cluster() };
-        drop(told(file, story, 7, options, &format!(" with crash {crash}")));
+        drop(run_story(file, story, 7, options, &format!(" with crash {crash}")));
     });
 }
 
 /// The agent is killed at every `step`th of its calls.
 pub fn with_kills(file: &str, story: Story, step: usize) {
-    let run = told(file, story, 7, in_a_cluster(), "");
+    let run = run_story(file, story, 7, in_a_cluster(), "");
     let calls = run.value.node().calls.load(std::sync::atomic::Ordering::Relaxed);
     let kills: Vec<(u64, bool)> = (0..calls).step_by(step).map(|index| (index, index % 2 == 0)).collect();
     assert!(kills.len() > 30, "{}", kills.len());
     side_by_side(&kills, |(index, after)| {
         let options = Options { kill_at: Some((*index, *after)), ..in_a_cluster() };
-        drop(told(file, story, 7, options, &format!(" killed at call {index}")));
+        drop(run_story(file, story, 7, options, &format!(" killed at call {index}")));
     });
 }
 
@@ -390,7 +390,7 @@ pub fn with_trouble(file: &str, story: Story) {
         let list = lists[usize::try_from(seed % 4).expect("small")];
         let faults = parse_list(list).expect("a list of faults");
         let more = format!(" with faults {}", write_list(&faults));
-        drop(told(file, story, *seed, Options { faults, ..in_a_cluster() }, &more));
+        drop(run_story(file, story, *seed, Options { faults, ..in_a_cluster() }, &more));
     });
 }
 

@@ -31,7 +31,7 @@ fn status(world: &World, pod: &str, container: &str) -> Value {
     all.find(|one| one["name"] == container).cloned().unwrap_or_default()
 }
 
-fn is_told_as_done(world: &World, pod: &str) -> bool {
+fn has_no_resize_condition(world: &World, pod: &str) -> bool {
     ["PodResizePending", "PodResizeInProgress"].iter().all(|kind| world.condition(pod, kind).is_none())
 }
 
@@ -55,7 +55,7 @@ fn a_sidecar_gets_what_its_pod_asks_for() {
         let told = status(&world, "web", "side");
         assert_eq!(told["resources"], sized("1", "256Mi"));
         assert_eq!(told["allocatedResources"], sized("1", "256Mi")["requests"]);
-        assert!(is_told_as_done(&world, "web"));
+        assert!(has_no_resize_condition(&world, "web"));
         let reasons = world.event_reasons("web");
         for wanted in ["ResizeStarted", "ResizeCompleted"] {
             assert_eq!(reasons.iter().filter(|reason| *reason == wanted).count(), 1, "{wanted} in {reasons:?}");
@@ -81,7 +81,7 @@ fn a_sidecar_is_restarted_where_its_policy_says_so() {
         assert_eq!(world.pod_figures("web").and_then(|figures| figures.memory_limit), Some(192 << 20));
         assert_eq!(running(&world), ["web/main#0", "web/side#1"]);
         assert_eq!(status(&world, "web", "side")["restartCount"], 1);
-        assert!(is_told_as_done(&world, "web"));
+        assert!(has_no_resize_condition(&world, "web"));
         world.finish_cluster().await;
     });
 }
@@ -105,7 +105,7 @@ fn a_sidecar_that_is_starting_is_resized_after() {
         world.settle().await;
         assert_eq!(world.in_force("web", "side"), Some((ONE_CPU.0, ONE_CPU.1, 128 << 20)));
         assert_eq!(running(&world), ["web/main#0", "web/side#0"]);
-        assert!(is_told_as_done(&world, "web"));
+        assert!(has_no_resize_condition(&world, "web"));
         world.finish_cluster().await;
     });
 }
@@ -124,7 +124,7 @@ fn an_init_container_is_resized_while_it_runs() {
         world.sleep(seconds(10)).await;
         assert_eq!(world.in_force("web", "setup"), Some((ONE_CPU.0, ONE_CPU.1, 128 << 20)));
         assert_eq!(status(&world, "web", "setup")["resources"], sized("1", "128Mi"));
-        assert!(is_told_as_done(&world, "web"));
+        assert!(has_no_resize_condition(&world, "web"));
         world.settle().await;
         assert_eq!(running(&world), ["web/main#0"]);
         world.finish_cluster().await;
@@ -155,7 +155,7 @@ fn a_whole_pod_gets_what_it_asks_for() {
             let object = world.api_pod("web").expect("it is there");
             assert_eq!(object["status"]["resources"], sized(cpu, memory));
             assert_eq!(object["status"]["allocatedResources"], sized(cpu, memory)["requests"]);
-            assert!(is_told_as_done(&world, "web"));
+            assert!(has_no_resize_condition(&world, "web"));
         }
         assert_eq!(running(&world), ["web/main#0", "web/second#0"]);
         let reasons = world.event_reasons("web");
@@ -180,7 +180,7 @@ fn a_whole_pod_waits_for_room() {
         world.delete_pod("large", None);
         world.sleep(seconds(45)).await;
         world.settle().await;
-        assert!(is_told_as_done(&world, "web"));
+        assert!(has_no_resize_condition(&world, "web"));
         assert_eq!(world.pod_figures("web").and_then(|figures| figures.memory_limit), Some(256 << 20));
         world.finish_cluster().await;
     });
@@ -208,7 +208,7 @@ fn memory_is_not_taken_from_a_whole_pod_that_uses_it() {
         world.settle().await;
         let figures = world.pod_figures("web").expect("it has a cgroup");
         assert_eq!((figures.memory_limit, figures.cpu_quota), (Some(128 << 20), Some(30_000)));
-        assert!(is_told_as_done(&world, "web"));
+        assert!(has_no_resize_condition(&world, "web"));
         world.finish_cluster().await;
     });
 }
@@ -230,7 +230,7 @@ fn a_restart_of_the_agent_is_not_to_be_seen() {
         assert_eq!(world.pod_figures("web").and_then(|figures| figures.memory_limit), Some(192 << 20));
         assert_eq!(world.in_force("side", "side"), Some((307, 30_000, 96 << 20)));
         assert_eq!(running(&world), ["side/main#0", "side/side#0", "web/main#0", "web/second#0"]);
-        assert!(is_told_as_done(&world, "web") && is_told_as_done(&world, "side"));
+        assert!(has_no_resize_condition(&world, "web") && has_no_resize_condition(&world, "side"));
         world.finish_cluster().await;
     });
 }

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::resize::{in_a_cluster, pod, seconds, sized};
 
+use crate::common::times_of;
+
 /// Events about a pod, as the API server has them: reason, message, how often it happened.
 fn events(world: &World, pod: &str) -> Vec<(String, String, i64)> {
     let of_pod = |event: &Arc<Value>| event["involvedObject"]["name"] == pod;
@@ -20,10 +22,6 @@ fn events(world: &World, pod: &str) -> Vec<(String, String, i64)> {
 /// How often Events of this reason happened.
 fn count(world: &World, pod: &str, reason: &str) -> i64 {
     events(world, pod).iter().filter(|(one, _, _)| one == reason).map(|(_, _, count)| count).sum()
-}
-
-fn told(world: &World, text: &str) -> Vec<Duration> {
-    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
 }
 
 /// The state of the pod's first container, as the API has it.
@@ -42,7 +40,7 @@ fn a_sandbox_that_cannot_be_stopped_is_asked_to_stop_until_it_can() {
         world.fail("StopPodSandbox", 2);
         world.delete_pod("web", None);
         world.sleep(seconds(60)).await;
-        assert_eq!(told(&world, "StopPodSandbox has its answer lost").len(), 2);
+        assert_eq!(times_of(&world, "StopPodSandbox has its answer lost").len(), 2);
         let killing: Vec<_> = events(&world, "web").into_iter().filter(|(one, ..)| one == "FailedKillPod").collect();
         let begin = "error killing pod: failed to \"KillPodSandbox\" for \"";
         assert!(
@@ -104,7 +102,7 @@ fn a_pod_says_nothing_new_while_its_hook_runs() {
             world.start_agent();
             world.sleep(seconds(10)).await;
             world.create(&pod.hooks(&[("postStart", "/slow/5")])).expect("made");
-            while told(&world, "/main#0 runs /slow/5").is_empty() {
+            while times_of(&world, "/main#0 runs /slow/5").is_empty() {
                 world.sleep(Duration::from_millis(100)).await;
             }
             world.sleep(seconds(1)).await;
@@ -151,7 +149,7 @@ fn a_sandbox_that_is_not_shown_is_told_as_such_and_used_once_it_is() {
         world.settle().await;
         assert_eq!(count(&world, "web", "FailedPodSandBoxStatus"), 1, "{:?}", events(&world, "web"));
         assert_eq!(count(&world, "web", "FailedCreatePodSandBox"), 0);
-        assert!(told(&world, "sandbox of web is removed").is_empty());
+        assert!(times_of(&world, "sandbox of web is removed").is_empty());
         world.finish_cluster().await;
     });
 }
@@ -234,7 +232,7 @@ fn a_probe_that_cannot_be_made_is_tried_three_times_a_round() {
             let probe = json!({ "exec": { "command": ["/ok-after/0"] }, "periodSeconds": 600 });
             world.create(&SimPod::of("web", "run").field("readinessProbe", probe)).expect("made");
             world.sleep(seconds(60)).await;
-            assert_eq!(told(&world, "ExecSync has its answer lost").len(), lost as usize);
+            assert_eq!(times_of(&world, "ExecSync has its answer lost").len(), lost as usize);
             assert_eq!(world.condition("web", "Ready").expect("told")["status"], ready, "after {lost}");
             world.sleep(seconds(660)).await;
             assert_eq!(world.condition("web", "Ready").expect("told")["status"], "True");

@@ -5,17 +5,14 @@ use std::time::Duration;
 use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
 use serde_json::json;
 
+use crate::common::times_of;
+
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 fn in_a_cluster() -> Options {
     Options { cluster: true, ..Options::default() }
-}
-
-/// When the story told of this.
-fn told(world: &World, text: &str) -> Vec<Duration> {
-    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
 }
 
 /// POD-10, CRI-20: what ended while neither the agent nor the API server was there is told when both are back: dead
@@ -67,7 +64,7 @@ fn a_recalled_pod_has_what_it_was_given() {
             world.sleep(Duration::from_millis(20)).await;
             assert_eq!(world.in_force("web", "main").map(|has| has.0), Some(102), "recalled once more");
         }
-        assert_eq!(told(&world, "PodManager panics").len(), 1);
+        assert_eq!(times_of(&world, "PodManager panics").len(), 1);
         world.finish_cluster().await;
     });
 }
@@ -80,7 +77,7 @@ fn a_pod_that_vanishes_while_pleg_begins_anew_is_made_again() {
         world.start_agent();
         world.settle().await;
         world.crash_next("Pleg");
-        while told(&world, "Pleg panics").is_empty() {
+        while times_of(&world, "Pleg panics").is_empty() {
             world.sleep(Duration::from_millis(1)).await;
         }
         {
@@ -162,7 +159,7 @@ fn a_full_disk_takes_unused_images_and_no_mounted_ones() {
         world.sleep(seconds(900)).await;
         let names: Vec<String> = world.node().images.lock().expect("no panic before").present.keys().cloned().collect();
         assert_eq!(names, ["app:1", "mounted:1"]);
-        assert_eq!(told(&world, "image data:1 is removed").len(), 1);
+        assert_eq!(times_of(&world, "image data:1 is removed").len(), 1);
         world.finish().await;
     });
 }
@@ -178,9 +175,9 @@ fn an_image_that_a_pod_was_given_stays_until_its_container_is_made() {
             world.hang(Some("CreateContainer"));
             world.put(&SimPod::of("second", "run").image("data:1"));
             world.sleep(seconds(10)).await; // The image is pulled, where it has gone by now.
-            let before = told(&world, "image data:1 is removed").len();
+            let before = times_of(&world, "image data:1 is removed").len();
             world.sleep(seconds(90)).await;
-            assert_eq!(told(&world, "image data:1 is removed").len(), before, "after {wait} s");
+            assert_eq!(times_of(&world, "image data:1 is removed").len(), before, "after {wait} s");
             world.hang(None);
             world.settle().await;
             world.finish().await;
@@ -209,7 +206,7 @@ fn objects_of_a_pod_that_nobody_knows_are_let_go_of() {
         world.crash_next("PodManager");
         world.delete_pod("web", Some(0));
         world.settle().await;
-        assert_eq!(told(&world, "PodManager panics").len(), 1);
+        assert_eq!(times_of(&world, "PodManager panics").len(), 1);
         assert_eq!(note(&world, "ObjectCache"), None);
         world.finish_cluster().await;
     });

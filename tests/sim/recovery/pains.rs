@@ -141,7 +141,7 @@ fn pods_that_come_and_go_leave_nobody_behind() {
 }
 
 /// When the first line of the story after `since` tells of this.
-fn told_at(world: &World, since: Duration, words: &[&str]) -> Duration {
+fn time_of(world: &World, since: Duration, words: &[&str]) -> Duration {
     let lines = world.story();
     let mut found = lines.iter().filter(|line| line.at >= since && words.iter().all(|word| line.what.contains(word)));
     found.next().unwrap_or_else(|| panic!("nothing of {words:?}")).at
@@ -159,9 +159,9 @@ fn an_edited_static_pod_runs_within_a_second_of_the_old_ones_end() {
             let edited = world.node().time.elapsed();
             world.put(&SimPod::of("etcd", "run stops in 1s"));
             world.settle().await;
-            let asked = told_at(&world, edited, &["etcd-node-1/main#0 is asked to stop"]);
-            let over = told_at(&world, edited, &["sandbox etcd-node-1", "is stopped"]);
-            let runs = told_at(&world, edited, &["etcd-node-1/main", "runs"]);
+            let asked = time_of(&world, edited, &["etcd-node-1/main#0 is asked to stop"]);
+            let over = time_of(&world, edited, &["sandbox etcd-node-1", "is stopped"]);
+            let runs = time_of(&world, edited, &["etcd-node-1/main", "runs"]);
             assert!(asked - edited < seconds(1), "it is asked to stop after {:?}", asked - edited);
             assert!(runs - over < seconds(1), "the next one runs {:?} after the last one's end", runs - over);
             world.finish().await;
@@ -225,7 +225,7 @@ fn picky_too() -> SimPod {
 const ENDS: &str = "its containers to stop, within 500s";
 
 /// A pod that waits, what keeps it, and what it says.
-struct Stage {
+struct StuckPod {
     pod: SimPod,
     hangs: Option<&'static str>,
     network: Option<&'static str>,
@@ -233,28 +233,28 @@ struct Stage {
     says: &'static [&'static str],
 }
 
-fn stages() -> Vec<Stage> {
-    let stage = |pod: SimPod, says: &'static [&'static str]| Stage { pod, hangs: None, network: None, says };
+fn stuck_pods() -> Vec<StuckPod> {
+    let case = |pod: SimPod, says: &'static [&'static str]| StuckPod { pod, hangs: None, network: None, says };
     let main = || SimPod::of("web", "run");
     let missing = json!({ "configMap": { "name": "settings" } });
     let probed = |kind: &'static str| {
         main().field(kind, json!({ "httpGet": { "path": "/fails", "port": 80 }, "failureThreshold": 900 }))
     };
     vec![
-        stage(main().volume("settings", missing), &["waits for its volumes: "]),
-        Stage { hangs: Some("RunPodSandbox"), ..stage(main(), &["sandbox"]) },
-        Stage { network: Some("no plugin"), ..stage(main(), &["network is not ready: "]) },
-        Stage { hangs: Some("PullImage"), ..stage(main(), &["the image of container main"]) },
-        stage(main().image("gone:1"), &["the image of container main", "Back-off pulling image \"gone:1\""]),
-        stage(
+        case(main().volume("settings", missing), &["waits for its volumes: "]),
+        StuckPod { hangs: Some("RunPodSandbox"), ..case(main(), &["sandbox"]) },
+        StuckPod { network: Some("no plugin"), ..case(main(), &["network is not ready: "]) },
+        StuckPod { hangs: Some("PullImage"), ..case(main(), &["the image of container main"]) },
+        case(main().image("gone:1"), &["the image of container main", "Back-off pulling image \"gone:1\""]),
+        case(
             SimPod::new("web").init("setup", "exit 0 after 500s").init("more", "exit 0").container("main", "run"),
             &["init container setup (1 of 2) to end"],
         ),
-        Stage { hangs: Some("CreateContainer"), ..stage(main(), &["container main"]) },
-        stage(probed("startupProbe"), &["the startup probe of main"]),
-        stage(probed("readinessProbe"), &["the readiness probe of main"]),
-        stage(SimPod::of("web", "exit 1 after 1s"), &["back-off ", "containers with unready status: [main]"]),
-        stage(SimPod::of("web", "run ignores stop").grace(500), &[ENDS]),
+        StuckPod { hangs: Some("CreateContainer"), ..case(main(), &["container main"]) },
+        case(probed("startupProbe"), &["the startup probe of main"]),
+        case(probed("readinessProbe"), &["the readiness probe of main"]),
+        case(SimPod::of("web", "exit 1 after 1s"), &["back-off ", "containers with unready status: [main]"]),
+        case(SimPod::of("web", "run ignores stop").grace(500), &[ENDS]),
     ]
 }
 
@@ -262,24 +262,24 @@ fn stages() -> Vec<Stage> {
 /// of ten seconds.
 #[test]
 fn a_waiting_pod_says_what_for_at_every_stage() {
-    for (number, stage) in stages().into_iter().enumerate() {
+    for (number, case) in stuck_pods().into_iter().enumerate() {
         simulate_with(1, in_a_cluster(), move |world| async move {
             world.node().images.lock().expect("not poisoned").unknown.insert("gone:1".to_owned());
-            world.set_condition("NetworkReady", stage.network);
+            world.set_condition("NetworkReady", case.network);
             world.start_agent();
             world.sleep(seconds(10)).await;
-            world.hang(stage.hangs);
-            world.create(&stage.pod).expect("made");
+            world.hang(case.hangs);
+            world.create(&case.pod).expect("made");
             world.sleep(seconds(40)).await;
-            if stage.says.contains(&ENDS) {
+            if case.says.contains(&ENDS) {
                 world.delete_pod("web", None);
                 world.sleep(seconds(2)).await;
             }
             for _ in 0..20 {
                 world.sleep(Duration::from_millis(500)).await;
                 let said = words(&world).await;
-                let says = said.iter().any(|one| stage.says.iter().any(|words| one.contains(words)));
-                assert!(says, "stage {number}, {:?}: {said:?}", stage.says);
+                let says = said.iter().any(|one| case.says.iter().any(|words| one.contains(words)));
+                assert!(says, "stage {number}, {:?}: {said:?}", case.says);
             }
             world.set_condition("NetworkReady", None);
             world.hang(None);
@@ -316,8 +316,8 @@ fn what_is_well_is_ready_within_a_second() {
             }
             world.create(&pod).expect("made");
             world.sleep(seconds(20)).await;
-            let runs = told_at(&world, Duration::ZERO, &["web/main#0 runs"]);
-            let ready = told_at(&world, runs, &["pod web is told", "Ready True"]);
+            let runs = time_of(&world, Duration::ZERO, &["web/main#0 runs"]);
+            let ready = time_of(&world, runs, &["pod web is told", "Ready True"]);
             // A container that is well is seen to be so by the next round of its startup probe.
             let took = (ready - runs).saturating_sub(seconds(starts_after));
             println!("PAIN-39: ready {took:?} after it was well, {starts_after} s after its start");

@@ -5,8 +5,8 @@
 //! `cases/base.yaml` holds whole. A `null` takes something away. `$NAME` is the pod's name, `$ROOT` the agent's directory.
 
 mod agent;
+mod as_json;
 mod runtime;
-mod shown;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -165,7 +165,7 @@ impl Asked<'_> {
     fn sandboxes(&self, pod: &str) -> Vec<Value> {
         let all = self.fake.asked::<wire::RunPodSandboxRequest>().into_iter();
         let name = |request: &wire::RunPodSandboxRequest| request.config.clone().unwrap().metadata.unwrap().name;
-        all.filter(|one| name(one) == pod).map(|one| self.settled(&shown::run_sandbox(&one))).collect()
+        all.filter(|one| name(one) == pod).map(|one| self.settled(&as_json::run_sandbox(&one))).collect()
     }
 
     /// By the container's name. Each also tells the sandbox' configuration anew, which must be the one it was run with.
@@ -174,16 +174,16 @@ impl Asked<'_> {
         let of = |request: &wire::CreateContainerRequest| request.sandbox_config.clone().unwrap();
         all.filter(|one| of(one).metadata.unwrap().name == pod)
             .map(|one| {
-                let sandbox = self.settled(&shown::sandbox(&of(&one)));
+                let sandbox = self.settled(&as_json::sandbox(&of(&one)));
                 assert_eq!(sandbox, self.sandboxes(pod)[0]["config"], "of {pod}");
                 let name = one.config.clone().unwrap().metadata.unwrap().name;
-                (name, self.settled(&shown::create_container(&one)))
+                (name, self.settled(&as_json::create_container(&one)))
             })
             .collect()
     }
 }
 
-async fn all_told(agent: &Arc<podwright::actors::agent::Agent>, case: &Case) -> Result<(), String> {
+async fn check_events(agent: &Arc<podwright::actors::agent::Agent>, case: &Case) -> Result<(), String> {
     let told = agent::events(agent, &case.uid()).await;
     let missing: Vec<&String> =
         case.events.iter().filter(|event| !told.iter().any(|one| one.starts_with(*event))).collect();
@@ -205,7 +205,7 @@ fn run(cases: &[Case]) -> Vec<String> {
         for case in cases {
             let mut last = Err("nothing was asked for".to_owned());
             for _ in 0..1200 {
-                last = all_told(&agent, case).await;
+                last = check_events(&agent, case).await;
                 let enough = asked.containers(&case.name).len() >= case.containers.len()
                     && (case.sandbox.is_null() || !asked.sandboxes(&case.name).is_empty());
                 if last.is_ok() && enough {

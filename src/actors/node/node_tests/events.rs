@@ -42,7 +42,7 @@ impl Played {
     }
 
     /// Messages and counts of the Events that the server has.
-    fn told(&self) -> Vec<(String, i64)> {
+    fn posted(&self) -> Vec<(String, i64)> {
         let told = |event: Value| (text(&event["message"]), event["count"].as_i64().expect("a count"));
         self.server.events().into_iter().map(told).collect()
     }
@@ -52,7 +52,7 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-fn told(messages: &[&str]) -> Vec<(String, i64)> {
+fn once(messages: &[&str]) -> Vec<(String, i64)> {
     messages.iter().map(|message| ((*message).to_owned(), 1)).collect()
 }
 
@@ -101,11 +101,11 @@ async fn a_burst_goes_out_one_at_a_time_and_in_order() {
         played.happens("web", EventReason::Pulled, text);
     }
     seconds(0.2).await;
-    assert_eq!(played.told(), told(&[]), "what they tell of goes first");
+    assert_eq!(played.posted(), once(&[]), "what they tell of goes first");
     seconds(0.5).await;
-    assert_eq!(played.told(), told(&["no 0", "no 1", "no 2", "no 3"]), "a tenth of a second each");
+    assert_eq!(played.posted(), once(&["no 0", "no 1", "no 2", "no 3"]), "a tenth of a second each");
     seconds(1.0).await;
-    assert_eq!(played.told(), told(&texts.iter().map(|text| &**text).collect::<Vec<_>>()));
+    assert_eq!(played.posted(), once(&texts.iter().map(|text| &**text).collect::<Vec<_>>()));
     assert_eq!(played.server.events_open_max(), 1);
 }
 
@@ -120,7 +120,7 @@ async fn an_event_that_the_server_has_no_more_is_posted_anew_with_its_count() {
     played.server.forget_events();
     played.happens("web", EventReason::Pulled, "there");
     seconds(1.0).await;
-    assert_eq!(played.told(), [("there".to_owned(), 4)]);
+    assert_eq!(played.posted(), [("there".to_owned(), 4)]);
     let calls = played.server.calls("events");
     assert_eq!(calls.len(), 5);
     assert_eq!(calls[4], POST, "at once after the PATCH that found none");
@@ -148,7 +148,7 @@ async fn a_refusal_is_final_and_a_server_that_cannot_is_asked_again() {
         seconds(20.0).await;
         assert_eq!(played.server.calls("events").len(), tries + 1, "{code}");
         let expected: &[&str] = if tries == 1 { &["second"] } else { &["first", "second"] };
-        assert_eq!(played.told(), told(expected), "{code}");
+        assert_eq!(played.posted(), once(expected), "{code}");
     }
 }
 
@@ -170,7 +170,7 @@ async fn a_silent_server_holds_up_events_but_not_the_recorder() {
     assert_eq!(played.server.calls("events").len(), 1);
     played.server.fall_silent(None);
     seconds(2.0).await;
-    assert_eq!(played.told(), [("first".to_owned(), 1), ("second".to_owned(), 2)]);
+    assert_eq!(played.posted(), [("first".to_owned(), 1), ("second".to_owned(), 2)]);
     assert_eq!(played.server.calls("events"), vec![POST; 3], "what waited was told once, with its count");
 }
 
@@ -187,7 +187,7 @@ async fn one_event_is_tried_twelve_times_and_the_next_one_follows() {
     assert_eq!(played.server.calls("events").len(), 11, "5 s and ten times 10 s, and what the calls take");
     seconds(10.0).await;
     assert_eq!(played.server.calls("events").len(), 13);
-    assert_eq!(played.told(), told(&["second"]));
+    assert_eq!(played.posted(), once(&["second"]));
 }
 
 /// Whenever the recorder dies: what the server said it had is not sent again, and what follows gets through.
@@ -212,7 +212,7 @@ async fn a_crash_repeats_nothing_that_the_server_has() {
         seconds(2.0).await;
         let after = played.server.events();
         assert!(before.iter().all(|event| after.contains(event)), "{hundredth}: {before:?} {after:?}");
-        let news: Vec<_> = played.told().split_off(after.len() - 2);
-        assert_eq!(news, told(&["after the crash", "again"]), "{hundredth}");
+        let news: Vec<_> = played.posted().split_off(after.len() - 2);
+        assert_eq!(news, once(&["after the crash", "again"]), "{hundredth}");
     }
 }

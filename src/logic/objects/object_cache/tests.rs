@@ -35,7 +35,7 @@ fn heard(object: Option<Object>) -> Input {
     Input::Heard(key("cm"), Heard::Is(object))
 }
 
-fn shown(order: &Order) -> String {
+fn words_of(order: &Order) -> String {
     match order {
         Order::Watch(key) => format!("watch {}", key.name),
         Order::Unwatch(key) => format!("unwatch {}", key.name),
@@ -55,7 +55,7 @@ fn shown(order: &Order) -> String {
 fn play(cache: &mut ObjectCache, script: Vec<(u64, Input, &[&str])>) {
     for (index, (seconds, input, expected)) in script.into_iter().enumerate() {
         let text = format!("{index}: {input:?}");
-        let orders: Vec<String> = cache.step(input, at(seconds)).iter().map(shown).collect();
+        let orders: Vec<String> = cache.step(input, at(seconds)).iter().map(words_of).collect();
         assert_eq!(orders, expected, "{text}");
     }
 }

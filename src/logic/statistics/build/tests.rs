@@ -129,7 +129,7 @@ fn facts() -> Facts {
     }
 }
 
-fn shown(summary: &Summary) -> Value {
+fn json_of(summary: &Summary) -> Value {
     serde_json::to_value(summary).expect("it has a JSON form")
 }
 
@@ -178,8 +178,8 @@ fn pressure_is_shown_under_its_gate_and_is_zero_where_the_kernel_has_none() {
         (&with, &off, None),
         (&without, &off, None),
     ] {
-        let told = shown(&summary(snapshot, facts));
-        let brief = shown(&cpu_and_memory(snapshot, facts));
+        let told = json_of(&summary(snapshot, facts));
+        let brief = json_of(&cpu_and_memory(snapshot, facts));
         for place in ["/node", "/node/systemContainers/0", "/pods/0", "/pods/0/containers/0"] {
             for resource in ["cpu", "memory", "io"] {
                 let path = format!("{place}/{resource}/psi");
@@ -193,7 +193,7 @@ fn pressure_is_shown_under_its_gate_and_is_zero_where_the_kernel_has_none() {
 
 #[test]
 fn a_container_shows_what_upstream_shows() {
-    let told = shown(&summary(&snapshot(), &facts()));
+    let told = json_of(&summary(&snapshot(), &facts()));
     assert_eq!(told["pods"].as_array().map(Vec::len), Some(1), "a pod without a running container is not told of");
     let no_psi = no_pressure();
     let psi = json!({
@@ -232,7 +232,7 @@ fn a_container_shows_what_upstream_shows() {
 
 #[test]
 fn a_pod_sums_up_what_is_on_the_nodes_disk() {
-    let told = shown(&summary(&snapshot(), &facts()));
+    let told = json_of(&summary(&snapshot(), &facts()));
     let pod = &told["pods"][0];
     assert_eq!(pod["podRef"], json!({"name": "p", "namespace": "ns", "uid": "u1"}));
     assert_eq!(pod["startTime"], "2026-01-02T03:01:40Z");
@@ -256,7 +256,7 @@ fn a_pod_sums_up_what_is_on_the_nodes_disk() {
 
 #[test]
 fn the_node_shows_its_disks_daemons_and_process_ids() {
-    let told = shown(&summary(&snapshot(), &facts()));
+    let told = json_of(&summary(&snapshot(), &facts()));
     let node = &told["node"];
     assert_eq!(node["nodeName"], "node-1");
     assert_eq!(node["startTime"], "2025-12-29T09:20:00Z");
@@ -278,7 +278,7 @@ fn the_node_shows_its_disks_daemons_and_process_ids() {
 
 #[test]
 fn processor_time_and_memory_alone_leave_all_else_out() {
-    let told = shown(&cpu_and_memory(&snapshot(), &facts()));
+    let told = json_of(&cpu_and_memory(&snapshot(), &facts()));
     let keys = |value: &Value| {
         let mut keys: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
         keys.sort();
@@ -294,7 +294,7 @@ fn processor_time_and_memory_alone_leave_all_else_out() {
 fn a_pod_without_a_group_of_its_own_is_the_sum_of_its_containers() {
     let mut snapshot = snapshot();
     snapshot.sample.pods[0].group = None;
-    let told = shown(&summary(&snapshot, &facts()));
+    let told = json_of(&summary(&snapshot, &facts()));
     assert_eq!(told["pods"][0]["memory"]["workingSetBytes"], 1800);
     assert_eq!(told["pods"][0]["cpu"]["usageCoreNanoSeconds"], 2_000_000_000_u64);
     assert_eq!(told["pods"][0]["cpu"].get("psi"), None);
@@ -304,7 +304,7 @@ fn a_pod_without_a_group_of_its_own_is_the_sum_of_its_containers() {
 fn what_is_not_known_is_absent_and_a_time_that_is_not_known_is_null() {
     let mut bare = Snapshot::default();
     bare.sample.node.group.figures.cpu = None;
-    let told = shown(&summary(&bare, &Facts::default()));
+    let told = json_of(&summary(&bare, &Facts::default()));
     assert_eq!(told["node"]["startTime"], Value::Null);
     assert_eq!(told["node"].get("cpu"), None);
     assert_eq!(told["node"].get("fs"), None);
@@ -318,7 +318,7 @@ fn disks_of_layers_may_be_others_than_those_of_images() {
     let other = FileSystem { capacity: 7, available: 3, ..disks.node };
     disks.containers = Some(RuntimeDisk { file_system: Some(other), used: Some(4), ..RuntimeDisk::default() });
     disks.logs = Some(FileSystem { capacity: 9, ..disks.node });
-    let told = shown(&summary(&snapshot, &facts()));
+    let told = json_of(&summary(&snapshot, &facts()));
     assert_eq!(told["node"]["runtime"]["containerFs"]["capacityBytes"], 7);
     assert_eq!(told["node"]["runtime"]["imageFs"]["capacityBytes"], 1_000_000);
     assert_eq!(told["pods"][0]["containers"][0]["rootfs"]["capacityBytes"], 7);
@@ -339,7 +339,7 @@ fn cve_2020_8557_sec_10_a_hosts_file_that_grows_is_counted() {
         for pod in &mut snapshot.sample.pods {
             pod.hosts_file = Some(Usage { at: AT, bytes: hosts_bytes, inodes: 1 });
         }
-        let told = shown(&summary(&snapshot, &facts()));
+        let told = json_of(&summary(&snapshot, &facts()));
         told["pods"][0]["ephemeral-storage"]["usedBytes"].as_u64().expect("a number")
     };
     assert_eq!(used(5 << 30) - used(512), (5 << 30) - 512);

@@ -13,7 +13,7 @@ fn status(value: Value) -> PodStatus {
     serde_json::from_value(value).expect("a status")
 }
 
-fn shown(version: u64, deleting: bool, status: &Value) -> Arc<Pod> {
+fn api_pod(version: u64, deleting: bool, status: &Value) -> Arc<Pod> {
     let mut metadata = json!({"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version.to_string()});
     if deleting {
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -103,7 +103,7 @@ fn what_the_api_server_would_refuse_is_not_sent() {
         ("Always", None, &runs),
         ("OnFailure", Some("Always"), &runs),
     ] {
-        let mut api = Pod::clone(&shown(1, false, &of(&ended, "Pending")));
+        let mut api = Pod::clone(&api_pod(1, false, &of(&ended, "Pending")));
         let container = json!({"name": "setup", "restartPolicy": own_policy});
         let spec = json!({"restartPolicy": policy, "initContainers": [container], "containers": []});
         api.spec = Some(serde_json::from_value(spec).expect("a spec"));
@@ -129,9 +129,9 @@ fn an_answer_does_not_take_the_place_of_the_same_from_the_watch() {
     let mut sync = StatusSync::default();
     let running = json!({"phase": "Running"});
     sync.own(&uid(), own(running.clone(), true));
-    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
     assert_eq!(calls(&mut sync, at(0)).len(), 1);
-    let (watched, answer) = (shown(2, false, &running), shown(2, false, &running));
+    let (watched, answer) = (api_pod(2, false, &running), api_pod(2, false, &running));
     sync.seen(Arc::clone(&watched));
     sync.answered(&uid(), Answer::Done(Some(Arc::clone(&answer))), at(1), 0.0);
     assert_eq!((Arc::strong_count(&watched), Arc::strong_count(&answer)), (2, 1));
@@ -143,17 +143,17 @@ fn a_status_is_sent_once_and_one_that_is_there_already_never() {
     let running = json!({"phase": "Running", "conditions": [condition("Ready", "True")]});
     sync.own(&uid(), own(running.clone(), true));
     assert_eq!(calls(&mut sync, at(0)), [], "the API server has not shown the pod yet");
-    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
     let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
     assert_eq!((&body["metadata"]["uid"], &body["status"]["phase"]), (&"u1".into(), &"Running".into()));
-    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
     assert_eq!(calls(&mut sync, at(0)), [], "one call at a time");
-    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &running))), at(1), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, false, &running))), at(1), 0.0);
     assert_eq!(calls(&mut sync, at(1)), []);
-    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
     assert_eq!(calls(&mut sync, at(60)), [], "what is older than the answer is no news");
     let mut again = StatusSync::default();
-    again.seen(shown(2, false, &running));
+    again.seen(api_pod(2, false, &running));
     again.own(&uid(), own(running, true));
     assert_eq!(calls(&mut again, at(0)), [], "an agent that starts again sends nothing");
 }
@@ -187,16 +187,16 @@ fn what_others_write_is_kept_and_what_they_keep_changing_is_set_right_every_ten_
     let mut sync = StatusSync::default();
     sync.own(&uid(), own(json!({"phase": "Running", "conditions": [condition("Ready", "True")]}), true));
     let gate = condition("example.com/gate", "True");
-    sync.seen(shown(1, false, &json!({"phase": "Pending", "nominatedNodeName": "n", "conditions": [gate]})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending", "nominatedNodeName": "n", "conditions": [gate]})));
     let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
     assert!(body["status"].get("nominatedNodeName").is_none());
     let kinds: Vec<&Value> =
         body["status"]["conditions"].as_array().expect("a list").iter().map(|one| &one["type"]).collect();
     assert_eq!(kinds, ["Ready"], "conditions of others are not sent");
     let done = json!({"phase": "Running", "conditions": [gate, condition("Ready", "True")]});
-    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &done))), at(1), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, false, &done))), at(1), 0.0);
     assert_eq!(calls(&mut sync, at(1)), []);
-    sync.seen(shown(3, false, &json!({"phase": "Running", "conditions": [gate, condition("Ready", "False")]})));
+    sync.seen(api_pod(3, false, &json!({"phase": "Running", "conditions": [gate, condition("Ready", "False")]})));
     let (orders, wake) = sync.orders(at(2));
     assert_eq!((orders.len(), wake), (0, Some(at(11))));
     assert_eq!(calls(&mut sync, at(11)).len(), 1);
@@ -215,10 +215,10 @@ fn ending(phase: &str, ready: &str, sandbox: &str, state: &str) -> Value {
 #[test]
 fn details_of_an_end_are_sent_together() {
     let mut sync = StatusSync::default();
-    sync.seen(shown(1, true, &ending("Running", "True", "True", "running")));
+    sync.seen(api_pod(1, true, &ending("Running", "True", "True", "running")));
     sync.own(&uid(), own(ending("Running", "False", "True", "running"), true));
     assert_eq!(calls(&mut sync, at(0)).len(), 1, "who sends it traffic hears at once that it is not ready");
-    let answer = shown(2, true, &ending("Running", "False", "True", "running"));
+    let answer = api_pod(2, true, &ending("Running", "False", "True", "running"));
     sync.answered(&uid(), Answer::Done(Some(answer)), at(0), 0.0);
     sync.own(&uid(), own(ending("Running", "False", "False", "ended"), true));
     let (orders, wake) = sync.orders(at(10));
@@ -230,12 +230,12 @@ fn details_of_an_end_are_sent_together() {
 #[test]
 fn that_a_pod_is_unready_as_its_containers_have_ended_is_sent_with_its_phase() {
     let mut sync = StatusSync::default();
-    sync.seen(shown(1, true, &ending("Running", "True", "True", "running")));
+    sync.seen(api_pod(1, true, &ending("Running", "True", "True", "running")));
     sync.own(&uid(), own(ending("Running", "False", "True", "ended"), true));
     let (orders, wake) = sync.orders(at(10));
     assert_eq!((orders.len(), wake), (0, Some(at(12))));
     let mut slow = StatusSync::default();
-    slow.seen(shown(1, true, &ending("Running", "True", "True", "running")));
+    slow.seen(api_pod(1, true, &ending("Running", "True", "True", "running")));
     slow.own(&uid(), own(ending("Running", "False", "True", "ended"), true));
     assert_eq!(calls(&mut slow, at(10)), []);
     assert_eq!(calls(&mut slow, at(12)).len(), 1, "its sandbox takes long");
@@ -255,7 +255,7 @@ fn details_of_an_end_that_takes_long_are_sent_after_a_second() {
     let running = |ip: &str| json!({"phase": "Running", "hostIP": ip, "conditions": []});
     for (deleting, expected) in [(true, 0), (false, 1)] {
         let mut sync = StatusSync::default();
-        sync.seen(shown(1, deleting, &running("10.0.0.1")));
+        sync.seen(api_pod(1, deleting, &running("10.0.0.1")));
         sync.own(&uid(), own(running("10.0.0.2"), true));
         assert_eq!(calls(&mut sync, at(0)).len(), expected);
         assert_eq!(calls(&mut sync, at(1)).len(), 1 - expected);
@@ -267,7 +267,7 @@ fn details_of_an_end_that_takes_long_are_sent_after_a_second() {
 fn a_pod_goes_from_the_api_after_its_containers_and_its_last_status() {
     let mut sync = StatusSync::default();
     let running = json!({"phase": "Running", "conditions": []});
-    sync.seen(shown(1, true, &running));
+    sync.seen(api_pod(1, true, &running));
     let ended = json!({"phase": "Failed", "conditions": []});
     sync.own(&uid(), own(ended.clone(), true));
     assert_eq!(calls(&mut sync, at(0)), [], "containers may run: the phase stays");
@@ -279,11 +279,11 @@ fn a_pod_goes_from_the_api_after_its_containers_and_its_last_status() {
     sync.answered(&uid(), Answer::Failed(None), at(0), 0.0);
     assert_eq!(calls(&mut sync, at(0)), []);
     assert!(matches!(calls(&mut sync, at(1))[..], [Call::Patch { .. }]));
-    sync.answered(&uid(), Answer::Done(Some(shown(2, true, &ended))), at(1), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, true, &ended))), at(1), 0.0);
     assert_eq!(calls(&mut sync, at(1)), [Call::Delete]);
     sync.answered(&uid(), Answer::Done(None), at(2), 0.0);
     assert_eq!(calls(&mut sync, at(100)), [], "deleted once");
-    sync.gone(&shown(2, true, &ended));
+    sync.gone(&api_pod(2, true, &ended));
     assert!(sync.pods.is_empty());
 }
 
@@ -291,11 +291,11 @@ fn a_pod_goes_from_the_api_after_its_containers_and_its_last_status() {
 fn a_pod_that_never_came_here_fails_and_goes() {
     let mut sync = StatusSync::default();
     sync.never_here(&uid());
-    sync.seen(shown(1, true, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, true, &json!({"phase": "Pending"})));
     let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
     assert_eq!(body["status"]["phase"], "Failed");
     assert_eq!(body["metadata"]["resourceVersion"], "1", "what it has been told since then counts");
-    sync.answered(&uid(), Answer::Done(Some(shown(2, true, &json!({"phase": "Failed"})))), at(1), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, true, &json!({"phase": "Failed"})))), at(1), 0.0);
     assert_eq!(calls(&mut sync, at(1)), [Call::Delete]);
 }
 
@@ -339,11 +339,11 @@ fn the_end_of_a_static_pod_is_not_told_of_its_successor() {
 fn an_answer_that_comes_after_the_end_of_its_pod_brings_nothing_back() {
     let mut sync = StatusSync::default();
     sync.own(&uid(), own(json!({"phase": "Running"}), true));
-    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
     assert_eq!(calls(&mut sync, at(0)).len(), 1);
-    sync.gone(&shown(3, true, &json!({"phase": "Running"})));
+    sync.gone(&api_pod(3, true, &json!({"phase": "Running"})));
     sync.finished(&uid());
-    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &json!({"phase": "Running"})))), at(1), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, false, &json!({"phase": "Running"})))), at(1), 0.0);
     assert!(sync.pods.is_empty(), "{:?}", sync.pods);
 }
 
@@ -388,7 +388,7 @@ fn a_pod_that_is_shown_although_it_was_not_found_is_tried_again() {
     let missed = || {
         let mut sync = StatusSync::default();
         sync.own(&uid(), own(json!({"phase": "Running"}), true));
-        sync.seen(shown(1, false, &pending));
+        sync.seen(api_pod(1, false, &pending));
         assert_eq!(calls(&mut sync, at(0)).len(), 1);
         sync.answered(&uid(), Answer::Gone, at(1), 0.0);
         sync
@@ -398,12 +398,12 @@ fn a_pod_that_is_shown_although_it_was_not_found_is_tried_again() {
     assert_eq!((orders.len(), wake), (0, Some(at(11))), "the watch may be about to say that it is gone");
     assert_eq!(calls(&mut sync, at(11)).len(), 1);
     let mut sync = missed();
-    sync.seen(shown(1, false, &pending));
+    sync.seen(api_pod(1, false, &pending));
     assert_eq!(calls(&mut sync, at(2)), [], "that is no news");
-    sync.seen(shown(2, false, &pending));
+    sync.seen(api_pod(2, false, &pending));
     assert_eq!(calls(&mut sync, at(2)).len(), 1, "it is there");
     let mut sync = missed();
-    sync.all(&[shown(1, false, &pending)]);
+    sync.all(&[api_pod(1, false, &pending)]);
     assert_eq!(calls(&mut sync, at(2)).len(), 1, "it is among all that there are");
     let mut sync = missed();
     sync.all(&[]);
@@ -414,7 +414,7 @@ fn a_pod_that_is_shown_although_it_was_not_found_is_tried_again() {
 #[test]
 fn a_pod_that_was_deleted_and_is_listed_all_the_same_is_deleted_again() {
     let (mut sync, ended) = (StatusSync::default(), json!({"phase": "Failed", "conditions": []}));
-    let listed = shown(1, true, &ended);
+    let listed = api_pod(1, true, &ended);
     sync.seen(Arc::clone(&listed));
     sync.own(&uid(), own(ended, false));
     sync.finished(&uid());
@@ -430,7 +430,7 @@ fn two_on_their_way() -> (StatusSync, PodUid) {
     let (mut sync, other) = (StatusSync::default(), PodUid::from("u2"));
     sync.own(&uid(), own(json!({"phase": "Running"}), true));
     sync.own(&other, Own { full_name: FullName::new("db", "shop"), ..own(json!({"phase": "Running"}), true) });
-    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
     sync.seen(pod(json!({"metadata": {"name": "db", "namespace": "shop", "uid": "u2", "resourceVersion": "1"}})));
     assert_eq!(calls(&mut sync, at(0)).len(), 2);
     (sync, other)
@@ -441,7 +441,7 @@ fn two_on_their_way() -> (StatusSync, PodUid) {
 fn no_wait_for_the_next_try_is_longer_than_ten_seconds() {
     let mut sync = StatusSync::default();
     sync.own(&uid(), own(json!({"phase": "Running"}), true));
-    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
     let mut waits = vec![];
     let mut now = at(0);
     for answer in [Answer::Away, Answer::Failed(None)].iter().cycle().take(100) {
@@ -464,7 +464,7 @@ fn what_waits_for_the_api_server_goes_once_that_is_back() {
     let (mut sync, other) = two_on_their_way();
     sync.answered(&other, Answer::Away, at(0), 1.0);
     assert_eq!(calls(&mut sync, at(0)), []);
-    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &json!({"phase": "Running"})))), at(0), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, false, &json!({"phase": "Running"})))), at(0), 0.0);
     let orders = sync.orders(at(0)).0;
     assert_eq!(orders.iter().map(|order| &order.uid).collect::<Vec<_>>(), [&other]);
 
@@ -472,7 +472,7 @@ fn what_waits_for_the_api_server_goes_once_that_is_back() {
     sync.answered(&uid(), Answer::Away, at(0), 1.0);
     sync.answered(&other, Answer::Away, at(0), 1.0);
     let database = pod(json!({"metadata": {"name": "db", "namespace": "shop", "uid": "u2", "resourceVersion": "1"}}));
-    sync.all(&[shown(1, false, &json!({"phase": "Pending"})), database]);
+    sync.all(&[api_pod(1, false, &json!({"phase": "Pending"})), database]);
     assert_eq!(calls(&mut sync, at(0)).len(), 2, "a list is an answer, too");
 }
 
@@ -481,7 +481,7 @@ fn what_waits_for_the_api_server_goes_once_that_is_back() {
 fn what_the_server_refused_waits_whatever_else_it_takes() {
     let (mut sync, other) = two_on_their_way();
     sync.answered(&other, Answer::Failed(Some(at(7))), at(0), 0.0);
-    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &json!({"phase": "Running"})))), at(0), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, false, &json!({"phase": "Running"})))), at(0), 0.0);
     let (orders, wake) = sync.orders(at(1));
     assert_eq!((orders.len(), wake), (0, Some(at(7))));
 }

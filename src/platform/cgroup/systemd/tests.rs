@@ -262,7 +262,7 @@ impl Drop for Bus {
 }
 
 /// A bus with a stand-in, a manager that speaks to it, and what it was asked.
-struct Scene {
+struct Setup {
     manager: Arc<SystemdCgroups>,
     orders: Arc<Mutex<Vec<String>>>,
     root: TempDir,
@@ -270,7 +270,7 @@ struct Scene {
     _bus: Bus,
 }
 
-impl Scene {
+impl Setup {
     async fn open(result: &'static str) -> Option<Self> {
         let mut bus = Bus::start()?;
         let address = format!("unix:path={}/socket", bus.folder.path().display());
@@ -309,10 +309,10 @@ fn pod() -> CgroupName {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_slice_is_started_set_and_stopped_over_the_bus() {
-    let Some(scene) = Scene::open("done").await else { return };
+    let Some(setup) = Setup::open("done").await else { return };
     let settings = CgroupSettings { cpu_shares: Some(512), ..CgroupSettings::default() };
     let once_more = settings.clone();
-    let created = scene.call(move |manager| manager.create(&pod(), &settings)).await;
+    let created = setup.call(move |manager| manager.create(&pod(), &settings)).await;
     // The stand-in's folder has no controllers: the file is told to be missing, the order was given.
     assert!(matches!(&created, Err(CgroupError::Write { file, .. }) if file.ends_with("cpu.weight")), "{created:?}");
     let unit = "kubepods-burstable-pod1_2.slice";
@@ -321,25 +321,25 @@ async fn a_slice_is_started_set_and_stopped_over_the_bus() {
          DefaultDependencies"
     );
     let set = format!("set {unit} true CPUWeight=20");
-    assert_eq!(scene.take_orders(), ["subscribe".to_owned(), start.clone(), set.clone()]);
+    assert_eq!(setup.take_orders(), ["subscribe".to_owned(), start.clone(), set.clone()]);
 
-    let folder = scene.root.path().join("kubepods.slice/kubepods-burstable.slice").join(unit);
+    let folder = setup.root.path().join("kubepods.slice/kubepods-burstable.slice").join(unit);
     fs::write(folder.join("cpu.weight"), "").expect("a file");
-    scene.call(move |manager| manager.create(&pod(), &once_more)).await.expect("one that exists is only set");
+    setup.call(move |manager| manager.create(&pod(), &once_more)).await.expect("one that exists is only set");
     assert_eq!(fs::read_to_string(folder.join("cpu.weight")).expect("set"), "20");
-    assert_eq!(scene.take_orders(), [start, set]);
+    assert_eq!(setup.take_orders(), [start, set]);
 
-    scene.call(|manager| manager.destroy(&pod())).await.expect("removed");
+    setup.call(|manager| manager.destroy(&pod())).await.expect("removed");
     assert!(!folder.exists());
-    scene.call(|manager| manager.destroy(&pod())).await.expect("removed already");
+    setup.call(|manager| manager.destroy(&pod())).await.expect("removed already");
     let stop = [format!("stop {unit} replace"), format!("reset {unit}")];
-    assert_eq!(scene.take_orders(), [&stop[..], &stop[..]].concat());
+    assert_eq!(setup.take_orders(), [&stop[..], &stop[..]].concat());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_job_that_fails_is_told() {
-    let Some(scene) = Scene::open("failed").await else { return };
-    let created = scene.call(|manager| manager.create(&pod(), &CgroupSettings::default())).await;
+    let Some(setup) = Setup::open("failed").await else { return };
+    let created = setup.call(|manager| manager.create(&pod(), &CgroupSettings::default())).await;
     let text = created.expect_err("the job failed").to_string();
     assert!(text.starts_with("start unit kubepods-burstable-pod1_2.slice: "), "{text}");
     assert!(text.ends_with(": failed"), "{text}");
@@ -347,9 +347,9 @@ async fn a_job_that_fails_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_broken_connection_is_made_anew() {
-    let Some(scene) = Scene::open("done").await else { return };
-    let session = scene.manager.session().await.expect("connected");
+    let Some(setup) = Setup::open("done").await else { return };
+    let session = setup.manager.session().await.expect("connected");
     session.manager.inner().connection().clone().close().await.expect("closed");
-    scene.call(|manager| manager.create(&pod(), &CgroupSettings::default())).await.expect("over a new connection");
-    assert_eq!(scene.take_orders().iter().filter(|order| *order == "subscribe").count(), 2);
+    setup.call(|manager| manager.create(&pod(), &CgroupSettings::default())).await.expect("over a new connection");
+    assert_eq!(setup.take_orders().iter().filter(|order| *order == "subscribe").count(), 2);
 }

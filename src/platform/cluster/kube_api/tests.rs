@@ -300,11 +300,11 @@ fn watched(pieces: Vec<String>) -> ApiServer {
     on_every_lane(kube::Client::new(service, "default"))
 }
 
-async fn told(pieces: Vec<String>) -> Vec<Result<WatchEvent<Node>, ApiError>> {
-    told_from(WatchFrom::Version("1"), pieces).await
+async fn events_of(pieces: Vec<String>) -> Vec<Result<WatchEvent<Node>, ApiError>> {
+    events_from(WatchFrom::Version("1"), pieces).await
 }
 
-async fn told_from(from: WatchFrom<'_>, pieces: Vec<String>) -> Vec<Result<WatchEvent<Node>, ApiError>> {
+async fn events_from(from: WatchFrom<'_>, pieces: Vec<String>) -> Vec<Result<WatchEvent<Node>, ApiError>> {
     let api = watched(pieces);
     let timeout = Duration::from_secs(300);
     api.watch::<Node>(&Place::Cluster, &Selector::all(), from, timeout).await.expect("opened").collect().await
@@ -320,7 +320,7 @@ async fn a_watch_tells_its_events_however_they_are_cut() {
             .concat();
     for size in [1, 7, 64, whole.len()] {
         let pieces = whole.as_bytes().chunks(size).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
-        let told = told(pieces).await;
+        let told = events_of(pieces).await;
         let kinds: Vec<_> = told
             .into_iter()
             .map(|event| match event.expect("an event") {
@@ -340,7 +340,7 @@ async fn a_watch_tells_its_events_however_they_are_cut() {
 async fn an_error_event_is_the_last() {
     let gone = json!({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "metadata": {},
         "status": "Failure", "message": "too old resource version: 1 (5)", "reason": "Expired", "code": 410}});
-    let told = told(vec![format!("{gone}\n"), format!("{gone}\n")]).await;
+    let told = events_of(vec![format!("{gone}\n"), format!("{gone}\n")]).await;
     let [Err(error)] = &told[..] else { panic!("{told:?}") };
     assert!(error.is_gone());
     assert_eq!(error.to_string(), "too old resource version: 1 (5)");
@@ -356,23 +356,26 @@ async fn initial_events_have_no_more_room_than_a_list() {
     let whole = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5",
         "annotations": {"k8s.io/initial-events-end": "true"}}}});
     let five = || (0..5).map(|_| large()).collect::<Vec<_>>();
-    let events = told_from(WatchFrom::InitialEvents, five()).await;
+    let events = events_from(WatchFrom::InitialEvents, five()).await;
     let error = ApiError::Answer("watch: initial events larger than 64 MiB".to_owned());
     assert_eq!((events.len(), events.last()), (5, Some(&Err(error))));
     let mut listed = five();
     listed.insert(1, format!("{whole}\n"));
     for (from, pieces) in [(WatchFrom::InitialEvents, listed), (WatchFrom::Version("1"), five())] {
-        let events = told_from(from, pieces).await;
+        let events = events_from(from, pieces).await;
         assert!(events.len() >= 5 && events.iter().all(Result::is_ok), "{from:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn garbage_ends_a_watch_and_half_a_line_tells_nothing() {
-    assert!(matches!(&told(vec!["{]\n".into()]).await[..], [Err(ApiError::Answer(_))]));
-    assert!(matches!(&told(vec!["{\"type\":\"WHAT\",\"object\":{}}\n".into()]).await[..], [Err(ApiError::Answer(_))]));
-    assert!(told(vec!["{\"type\":\"ADDED\",\"obj".into()]).await.is_empty());
-    assert!(matches!(&told(vec!["x".repeat(17 << 20)]).await[..], [Err(ApiError::Answer(_))]));
+    assert!(matches!(&events_of(vec!["{]\n".into()]).await[..], [Err(ApiError::Answer(_))]));
+    assert!(matches!(
+        &events_of(vec!["{\"type\":\"WHAT\",\"object\":{}}\n".into()]).await[..],
+        [Err(ApiError::Answer(_))]
+    ));
+    assert!(events_of(vec!["{\"type\":\"ADDED\",\"obj".into()]).await.is_empty());
+    assert!(matches!(&events_of(vec!["x".repeat(17 << 20)]).await[..], [Err(ApiError::Answer(_))]));
 }
 
 #[tokio::test(start_paused = true)]

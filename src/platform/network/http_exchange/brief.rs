@@ -155,7 +155,7 @@ mod tests {
     use super::super::{Ask, Errand, Redirects, Target, WireError, test_server};
     use super::*;
 
-    fn told(heard: &str) -> Option<(u16, String)> {
+    fn parsed(heard: &str) -> Option<(u16, String)> {
         let answer = whole(heard.as_bytes(), 8)?;
         assert!(!answer.cut);
         Some((answer.status, String::from_utf8(answer.body).expect("text")))
@@ -188,7 +188,7 @@ mod tests {
             ("SSH-2.0-x\r\n\r\n", None),
         ];
         for (heard, expected) in cases {
-            assert_eq!(told(heard), expected, "{heard:?}");
+            assert_eq!(parsed(heard), expected, "{heard:?}");
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn many_headers_are_not_brief() {
         let with = |count: usize| format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(count));
-        assert_eq!(told(&with(HEADERS_MAX - 1)), Some((200, String::new())));
-        assert_eq!(told(&with(HEADERS_MAX)), None);
+        assert_eq!(parsed(&with(HEADERS_MAX - 1)), Some((200, String::new())));
+        assert_eq!(parsed(&with(HEADERS_MAX)), None);
     }
 }

@@ -13,7 +13,7 @@ fn count(path: &Path) -> Result<Usage, Stopped> {
 }
 
 /// The sums of `stat` over these, each once.
-fn told(paths: &[&Path]) -> (u64, u64) {
+fn sums(paths: &[&Path]) -> (u64, u64) {
     let bytes = paths.iter().map(|path| fs::symlink_metadata(path).expect("there").blocks() * 512).sum();
     (bytes, u64::try_from(paths.len()).expect("few"))
 }
@@ -29,7 +29,7 @@ fn files_count_by_their_blocks_and_once_however_many_names_they_have() {
     sparse.set_len(1 << 30).expect("a hole");
     symlink("/", root.join("a/elsewhere")).expect("linked");
     let usage = count(root).expect("walked");
-    let expected = told(&[
+    let expected = sums(&[
         root,
         &root.join("a"),
         &root.join("a/b"),

@@ -8,7 +8,7 @@ fn stamp(second: usize) -> String {
     format!("2026-01-02T03:04:{second:02}Z")
 }
 
-fn shown(input: &str, options: PrintOptions) -> String {
+fn printed(input: &str, options: PrintOptions) -> String {
     pieces(input.as_bytes(), options, usize::MAX, usize::MAX)
 }
 
@@ -40,10 +40,10 @@ fn since(second: usize) -> PrintOptions {
 fn partial_lines_are_joined_under_one_time() {
     let (one, two) = (stamp(1), stamp(2));
     let log = format!("{one} stdout P a\n{one} stdout P b\n{one} stdout F c\n{two} stderr F d\n{two} stdout F\x20\n");
-    assert_eq!(shown(&log, PrintOptions::default()), "abc\nd\n\n");
+    assert_eq!(printed(&log, PrintOptions::default()), "abc\nd\n\n");
     let stamped = PrintOptions { timestamps: true, ..PrintOptions::default() };
     let (one, two) = ("2026-01-02T03:04:01.000000000Z", "2026-01-02T03:04:02.000000000Z");
-    assert_eq!(shown(&log, stamped), format!("{one} abc\n{two} d\n{two} \n"));
+    assert_eq!(printed(&log, stamped), format!("{one} abc\n{two} d\n{two} \n"));
 }
 
 /// SRV-35: Docker's lines are shown as they are.
@@ -51,7 +51,7 @@ fn partial_lines_are_joined_under_one_time() {
 fn dockers_lines_are_shown() {
     let line = |text: &str| format!("{{\"log\":\"{text}\",\"stream\":\"stdout\",\"time\":\"{}\"}}\n", stamp(1));
     let log = line("one\\n") + &line("half ") + "nonsense\n" + &line("whole\\n");
-    assert_eq!(shown(&log, PrintOptions::default()), "one\nhalf whole\n");
+    assert_eq!(printed(&log, PrintOptions::default()), "one\nhalf whole\n");
 }
 
 /// SRV-36: bytes are counted with times, and cut in the middle of a line.
@@ -59,10 +59,10 @@ fn dockers_lines_are_shown() {
 fn bytes_are_counted_exactly() {
     let log = format!("{0} stdout F one\n{0} stdout F two\n", stamp(1));
     for timestamps in [false, true] {
-        let all = shown(&log, PrintOptions { timestamps, ..PrintOptions::default() });
+        let all = printed(&log, PrintOptions { timestamps, ..PrintOptions::default() });
         for bytes in 1..all.len() + 2 {
             let options = PrintOptions { timestamps, bytes_max: Some(bytes as u64), ..PrintOptions::default() };
-            assert_eq!(shown(&log, options), &all[..bytes.min(all.len())], "{bytes} bytes");
+            assert_eq!(printed(&log, options), &all[..bytes.min(all.len())], "{bytes} bytes");
         }
     }
 }
@@ -71,8 +71,8 @@ fn bytes_are_counted_exactly() {
 #[test]
 fn older_lines_are_passed_over() {
     let log: String = [1, 3, 5, 2, 6].map(|second| format!("{} stdout F {second}\n", stamp(second))).concat();
-    assert_eq!(shown(&log, since(3)), "3\n5\n6\n");
-    assert_eq!(shown(&log, since(7)), "");
+    assert_eq!(printed(&log, since(3)), "3\n5\n6\n");
+    assert_eq!(printed(&log, since(7)), "");
 }
 
 /// SRV-36: lines are those of the file; older ones count, strange ones do not.
@@ -81,9 +81,9 @@ fn lines_are_counted_in_the_file() {
     let log = format!("{0} stdout P a\nstrange\n{0} stdout F b\n{0} stdout F c\n", stamp(1));
     for (lines, expected) in [(0, ""), (1, "a"), (2, "ab\n"), (3, "ab\nc\n"), (9, "ab\nc\n")] {
         let options = PrintOptions { lines_max: Some(lines), ..PrintOptions::default() };
-        assert_eq!(shown(&log, options), expected, "{lines} lines");
+        assert_eq!(printed(&log, options), expected, "{lines} lines");
     }
-    assert_eq!(shown(&log, PrintOptions { lines_max: Some(2), ..since(2) }), "");
+    assert_eq!(printed(&log, PrintOptions { lines_max: Some(2), ..since(2) }), "");
 }
 
 /// SRV-33: one stream; bytes of the other do not count.
@@ -91,8 +91,8 @@ fn lines_are_counted_in_the_file() {
 fn one_stream_can_be_shown() {
     let log = format!("{0} stdout F out\n{0} stderr F err\n{0} stdout F more\n", stamp(1));
     let only = |stream| PrintOptions { stream: Some(stream), bytes_max: Some(5), ..PrintOptions::default() };
-    assert_eq!(shown(&log, only(LogStream::Stdout)), "out\nm");
-    assert_eq!(shown(&log, only(LogStream::Stderr)), "err\n");
+    assert_eq!(printed(&log, only(LogStream::Stdout)), "out\nm");
+    assert_eq!(printed(&log, only(LogStream::Stderr)), "err\n");
 }
 
 /// SRV-35: an unfinished line is a line once nothing follows it, and no line before.
@@ -170,7 +170,7 @@ proptest! {
     #[test]
     fn blocks_do_not_show(log in a_log(), cut in 0_usize..40, options in options(), block in 1_usize..90) {
         let log = &log[..log.len() - cut.min(log.len() - 34)];
-        let whole = shown(log, options);
+        let whole = printed(log, options);
         prop_assert_eq!(&pieces(log.as_bytes(), options, block, usize::MAX), &whole);
         prop_assert_eq!(&pieces(log.as_bytes(), options, block, 64), &whole, "with little room");
     }
@@ -178,8 +178,8 @@ proptest! {
     /// SRV-36: never a byte more than asked for, and a limit only cuts.
     #[test]
     fn a_limit_only_cuts(log in a_log(), options in options()) {
-        let limited = shown(&log, options);
-        let whole = shown(&log, PrintOptions { bytes_max: None, ..options });
+        let limited = printed(&log, options);
+        let whole = printed(&log, PrintOptions { bytes_max: None, ..options });
         prop_assert!(whole.starts_with(&limited));
         let least = options.bytes_max.map_or(whole.len(), |bytes| whole.len().min(bytes as usize));
         prop_assert_eq!(limited.len(), least);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// The API server's answer about a pod with this spec.
-fn said(metadata: Value, spec: Value) -> Vec<String> {
+fn errors_of(metadata: Value, spec: Value) -> Vec<String> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
     let mut pod: Pod = serde_json::from_value(pod).expect("a pod");
     apply_defaults(&mut pod);
@@ -20,7 +20,7 @@ fn check_specs(cases: Vec<(Value, &[&str])>) {
     for (fields, expected) in cases {
         let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
         merge(&mut spec, &fields);
-        assert_eq!(said(json!({"name": "web"}), spec), expected, "{fields}");
+        assert_eq!(errors_of(json!({"name": "web"}), spec), expected, "{fields}");
     }
 }
 
@@ -28,7 +28,7 @@ fn check_containers(cases: Vec<(Value, &[&str])>) {
     for (fields, expected) in cases {
         let mut container = json!({"name": "c", "image": "i"});
         merge(&mut container, &fields);
-        assert_eq!(said(json!({"name": "web"}), json!({"containers": [container]})), expected, "{fields}");
+        assert_eq!(errors_of(json!({"name": "web"}), json!({"containers": [container]})), expected, "{fields}");
     }
 }
 
@@ -57,7 +57,7 @@ fn profiles_in_annotations_are_about_containers_and_say_what_fields_say() {
     let both = |annotated: &str, value: &str, kind: &str| {
         let container = json!({"name": "c", "image": "i", "securityContext": field(kind)});
         let metadata = json!({"name": "web", "annotations": {(key(annotated)): value}});
-        said(metadata, json!({"containers": [container]}))
+        errors_of(metadata, json!({"containers": [container]}))
     };
     for (value, kind) in [
         ("runtime/default", ""),
@@ -91,7 +91,7 @@ fn seccomp_profiles_in_annotations_say_what_fields_say() {
         let container = json!({"name": "c", "image": "i", "securityContext": field(of_container)});
         let sidecar = json!({"name": "s", "image": "i", "securityContext": field("Unconfined")});
         let spec = json!({"securityContext": field(of_pod), "containers": [container], "initContainers": [sidecar]});
-        said(json!({"name": "web", "annotations": annotations}), spec)
+        errors_of(json!({"name": "web", "annotations": annotations}), spec)
     };
     for (value, kind) in [
         ("runtime/default", ""),
@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn names_that_pass_are_safe_in_paths(name in "[a-zA-Z0-9._/%\n-]{0,12}") {
         let spec = json!({"containers": [{"name": name, "image": "i"}], "volumes": [{"name": name}]});
-        if said(json!({"name": "web"}), spec).is_empty() {
+        if errors_of(json!({"name": "web"}), spec).is_empty() {
             prop_assert!(crate::logic::formats::path_segment::is_safe_segment(&name).is_ok());
             prop_assert!(!name.contains('.') && name.to_lowercase() == name);
         }
@@ -144,7 +144,7 @@ proptest! {
 
     #[test]
     fn validation_never_panics(port in any::<i32>(), text in ".{0,9}", number in any::<i64>()) {
-        said(json!({"name": text, "labels": {(text.as_str()): text}}), json!({
+        errors_of(json!({"name": text, "labels": {(text.as_str()): text}}), json!({
             "containers": [{"name": text, "image": text, "ports": [{"containerPort": port, "hostPort": port,
             "name": text}],
                 "env": [{"name": text, "valueFrom": {"fieldRef": {"fieldPath": text}}}],

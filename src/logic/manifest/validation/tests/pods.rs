@@ -1,6 +1,6 @@
 //! The API server's answers about metadata, volumes and the pod as a whole.
 
-use super::{check_specs, merge, said};
+use super::{check_specs, errors_of, merge};
 use serde_json::{Value, json};
 
 const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
@@ -40,7 +40,7 @@ fn metadata_is_checked() {
             vec!["metadata.annotations: Too long: may not be more than 262144 bytes".to_owned()],
         ),
     ] {
-        assert_eq!(said(metadata, spec.clone()), expected);
+        assert_eq!(errors_of(metadata, spec.clone()), expected);
     }
 }
 
@@ -309,7 +309,10 @@ fn annotations_that_others_read_have_their_form() {
     let tolerations = "scheduler.alpha.kubernetes.io/tolerations";
     let cost = "controller.kubernetes.io/pod-deletion-cost";
     let with = |annotations: Value| {
-        said(json!({"name": "web", "annotations": annotations}), json!({"containers": [{"name": "c", "image": "i"}]}))
+        errors_of(
+            json!({"name": "web", "annotations": annotations}),
+            json!({"containers": [{"name": "c", "image": "i"}]}),
+        )
     };
     let good = ["", "null", "[]", r#"[{"key": "a", "operator": "Exists", "effect": "NoExecute", "more": 1}]"#];
     for text in good {

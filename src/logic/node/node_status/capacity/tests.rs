@@ -23,7 +23,7 @@ fn texts(list: Option<&BTreeMap<String, ApiQuantity>>) -> BTreeMap<&str, &str> {
     list.into_iter().flatten().map(|(name, amount)| (&**name, &*amount.0)).collect()
 }
 
-fn told(pairs: &[(&str, &str)]) -> Option<BTreeMap<String, ApiQuantity>> {
+fn quantities(pairs: &[(&str, &str)]) -> Option<BTreeMap<String, ApiQuantity>> {
     Some(pairs.iter().map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned()))).collect())
 }
 
@@ -120,8 +120,8 @@ fn what_is_not_known_is_missing() {
 #[test]
 fn what_others_patched_in_stays_and_is_all_allocatable() {
     let mut status = NodeStatus {
-        capacity: told(&[("example.com/dongle", "3"), ("cpu", "4000m"), ("odd", "x")]),
-        allocatable: told(&[("example.com/dongle", "1"), ("example.com/gone", "2"), ("kept", "1")]),
+        capacity: quantities(&[("example.com/dongle", "3"), ("cpu", "4000m"), ("odd", "x")]),
+        allocatable: quantities(&[("example.com/dongle", "1"), ("example.com/gone", "2"), ("kept", "1")]),
         ..NodeStatus::default()
     };
     set(&mut status, &settings(), Some(&machine()), None, &DeviceResources::default());
@@ -139,7 +139,7 @@ fn devices_are_counted_and_lost_ones_are_zero() {
         allocatable: list(&[("example.com/gpu", "3")]),
         removed: ["example.com/nic".to_owned()].into(),
     };
-    let mut status = NodeStatus { capacity: told(&[("example.com/nic", "2")]), ..NodeStatus::default() };
+    let mut status = NodeStatus { capacity: quantities(&[("example.com/nic", "2")]), ..NodeStatus::default() };
     set(&mut status, &settings(), Some(&machine()), None, &devices);
     let (capacity, allocatable) = (texts(status.capacity.as_ref()), texts(status.allocatable.as_ref()));
     assert_eq!((capacity["example.com/gpu"], allocatable["example.com/gpu"]), ("4", "3"));

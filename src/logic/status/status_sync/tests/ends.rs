@@ -100,7 +100,7 @@ fn a_disruption_is_told_with_the_end_and_others_conditions_never() {
 fn what_nobody_knows_any_more_is_over() {
     let mut sync = StatusSync::default();
     let running = json!({"phase": "Running"});
-    sync.seen(shown(1, true, &running));
+    sync.seen(api_pod(1, true, &running));
     sync.own(&uid(), own(running, true));
     assert_eq!(calls(&mut sync, at(0)), []);
     sync.keep_only(&[uid()].into());
@@ -114,14 +114,14 @@ fn what_nobody_knows_any_more_is_over() {
 #[test]
 fn a_pod_that_has_ended_and_is_not_being_deleted_stays() {
     let (mut sync, ended) = (StatusSync::default(), json!({"phase": "Succeeded"}));
-    sync.seen(shown(1, false, &ended));
+    sync.seen(api_pod(1, false, &ended));
     sync.own(&uid(), own(ended.clone(), false));
     assert_eq!(calls(&mut sync, at(0)), []);
     sync.finished(&uid());
     assert_eq!(calls(&mut sync, at(60)), []);
     // Nor does one go that is deleted before all of it has.
     let mut sync = StatusSync::default();
-    sync.seen(shown(1, true, &ended));
+    sync.seen(api_pod(1, true, &ended));
     sync.own(&uid(), own(ended, false));
     assert_eq!(calls(&mut sync, at(0)), []);
 }
@@ -174,7 +174,7 @@ fn a_pod_waits_for_its_turn_whatever_becomes_of_others() {
     assert!(sync.is_waiting(&other), "it is to be looked at");
     assert_eq!(calls(&mut sync, at(1)), []);
     assert!(sync.is_waiting(&other), "it is to be tried again");
-    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &json!({"phase": "Running"})))), at(2), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(api_pod(2, false, &json!({"phase": "Running"})))), at(2), 0.0);
     assert_eq!(calls(&mut sync, at(2)), []);
     assert!(!sync.is_waiting(&uid()));
     assert_eq!(calls(&mut sync, at(60)).len(), 1, "the other one is not forgotten");

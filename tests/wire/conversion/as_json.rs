@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 /// A message under construction.
 #[derive(Default)]
-struct Shown(Map<String, Value>);
+struct Fields(Map<String, Value>);
 
-impl Shown {
+impl Fields {
     /// A field that is left out when it is the protocol's zero.
     fn field(mut self, name: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
@@ -45,7 +45,7 @@ fn list<T>(items: &[T], show: impl Fn(&T) -> Value) -> Vec<Value> {
 
 /// The whole request for a sandbox.
 pub fn run_sandbox(request: &wire::RunPodSandboxRequest) -> Value {
-    Shown::default()
+    Fields::default()
         .field("runtime_handler", request.runtime_handler.as_str())
         .message("config", request.config.as_ref().map(sandbox))
         .done()
@@ -60,7 +60,7 @@ pub fn create_container(request: &wire::CreateContainerRequest) -> Value {
 pub fn sandbox(config: &wire::PodSandboxConfig) -> Value {
     assert_eq!(config.windows, None);
     let metadata = config.metadata.as_ref().map(|metadata| {
-        Shown::default()
+        Fields::default()
             .field("name", metadata.name.as_str())
             .field("uid", metadata.uid.as_str())
             .field("namespace", metadata.namespace.as_str())
@@ -68,21 +68,21 @@ pub fn sandbox(config: &wire::PodSandboxConfig) -> Value {
             .done()
     });
     let dns = config.dns_config.as_ref().map(|dns| {
-        Shown::default()
+        Fields::default()
             .field("servers", dns.servers.clone())
             .field("searches", dns.searches.clone())
             .field("options", dns.options.clone())
             .done()
     });
     let port = |port: &wire::PortMapping| {
-        Shown::default()
+        Fields::default()
             .field("protocol", port.protocol().as_str_name())
             .field("container_port", port.container_port)
             .field("host_port", port.host_port)
             .field("host_ip", port.host_ip.as_str())
             .done()
     };
-    Shown::default()
+    Fields::default()
         .message("metadata", metadata)
         .field("hostname", config.hostname.as_str())
         .field("log_directory", config.log_directory.as_str())
@@ -98,7 +98,7 @@ pub fn sandbox(config: &wire::PodSandboxConfig) -> Value {
 fn linux_sandbox(linux: &wire::LinuxPodSandboxConfig) -> Value {
     let context = linux.security_context.as_ref().map(|context| {
         assert_eq!(context.seccomp_profile_path, "");
-        Shown::default()
+        Fields::default()
             .message("namespace_options", context.namespace_options.as_ref().map(namespaces))
             .message("selinux_options", context.selinux_options.as_ref().map(selinux))
             .message("run_as_user", context.run_as_user.map(|user| user.value.into()))
@@ -111,7 +111,7 @@ fn linux_sandbox(linux: &wire::LinuxPodSandboxConfig) -> Value {
             .message("apparmor", context.apparmor.as_ref().map(profile))
             .done()
     });
-    Shown::default()
+    Fields::default()
         .field("cgroup_parent", linux.cgroup_parent.as_str())
         .message("security_context", context)
         .field("sysctls", json!(linux.sysctls))
@@ -123,13 +123,13 @@ fn linux_sandbox(linux: &wire::LinuxPodSandboxConfig) -> Value {
 fn namespaces(options: &wire::NamespaceOption) -> Value {
     let ids = |mapping: &wire::IdMapping| json!([mapping.container_id, mapping.host_id, mapping.length]);
     let users = options.userns_options.as_ref().map(|users| {
-        Shown::default()
+        Fields::default()
             .field("mode", users.mode().as_str_name())
             .field("uids", list(&users.uids, ids))
             .field("gids", list(&users.gids, ids))
             .done()
     });
-    Shown::default()
+    Fields::default()
         .field("network", options.network().as_str_name())
         .field("pid", options.pid().as_str_name())
         .field("ipc", options.ipc().as_str_name())
@@ -139,7 +139,7 @@ fn namespaces(options: &wire::NamespaceOption) -> Value {
 }
 
 fn selinux(options: &wire::SeLinuxOption) -> Value {
-    Shown::default()
+    Fields::default()
         .field("user", options.user.as_str())
         .field("role", options.role.as_str())
         .field("type", options.r#type.as_str())
@@ -148,7 +148,7 @@ fn selinux(options: &wire::SeLinuxOption) -> Value {
 }
 
 fn profile(profile: &wire::SecurityProfile) -> Value {
-    Shown::default()
+    Fields::default()
         .field("profile_type", profile.profile_type().as_str_name())
         .field("localhost_ref", profile.localhost_ref.as_str())
         .done()
@@ -156,7 +156,7 @@ fn profile(profile: &wire::SecurityProfile) -> Value {
 
 fn resources(resources: &wire::LinuxContainerResources) -> Value {
     let pages = |limit: &wire::HugepageLimit| json!([limit.page_size, limit.limit]);
-    Shown::default()
+    Fields::default()
         .field("cpu_period", resources.cpu_period)
         .field("cpu_quota", resources.cpu_quota)
         .field("cpu_shares", resources.cpu_shares)
@@ -171,7 +171,7 @@ fn resources(resources: &wire::LinuxContainerResources) -> Value {
 }
 
 fn image(image: &wire::ImageSpec) -> Value {
-    Shown::default()
+    Fields::default()
         .field("image", image.image.as_str())
         .field("user_specified_image", image.user_specified_image.as_str())
         .field("runtime_handler", image.runtime_handler.as_str())
@@ -183,7 +183,7 @@ fn image(image: &wire::ImageSpec) -> Value {
 fn container(config: &wire::ContainerConfig) -> Value {
     assert_eq!(config.windows, None);
     let metadata = config.metadata.as_ref().map(|metadata| {
-        Shown::default().field("name", metadata.name.as_str()).field("attempt", metadata.attempt).done()
+        Fields::default().field("name", metadata.name.as_str()).field("attempt", metadata.attempt).done()
     });
     // Their order says nothing; a name twice would.
     let envs: Map<String, Value> = config
@@ -194,7 +194,7 @@ fn container(config: &wire::ContainerConfig) -> Value {
     assert_eq!(envs.len(), config.envs.len(), "a variable is told once: {:?}", config.envs);
     let mount = |mount: &wire::Mount| {
         assert!(mount.uid_mappings.is_empty() && mount.gid_mappings.is_empty());
-        Shown::default()
+        Fields::default()
             .field("container_path", mount.container_path.as_str())
             .field("host_path", mount.host_path.as_str())
             .field("readonly", mount.readonly)
@@ -206,7 +206,7 @@ fn container(config: &wire::ContainerConfig) -> Value {
             .done()
     };
     let device = |device: &wire::Device| json!([device.container_path, device.host_path, device.permissions]);
-    Shown::default()
+    Fields::default()
         .message("metadata", metadata)
         .message("image", config.image.as_ref().map(image))
         .field("command", config.command.clone())
@@ -230,7 +230,7 @@ fn container(config: &wire::ContainerConfig) -> Value {
 #[expect(deprecated, reason = "what is deprecated must be empty")]
 fn linux_container(linux: &wire::LinuxContainerConfig) -> Value {
     let capabilities = |capability: &wire::Capability| {
-        Shown::default()
+        Fields::default()
             .field("add_capabilities", capability.add_capabilities.clone())
             .field("drop_capabilities", capability.drop_capabilities.clone())
             .field("add_ambient_capabilities", capability.add_ambient_capabilities.clone())
@@ -238,7 +238,7 @@ fn linux_container(linux: &wire::LinuxContainerConfig) -> Value {
     };
     let context = linux.security_context.as_ref().map(|context| {
         assert_eq!(context.seccomp_profile_path, "");
-        Shown::default()
+        Fields::default()
             .field("capabilities", context.capabilities.as_ref().map(capabilities).unwrap_or_default())
             .field("privileged", context.privileged)
             .message("namespace_options", context.namespace_options.as_ref().map(namespaces))
@@ -257,7 +257,7 @@ fn linux_container(linux: &wire::LinuxContainerConfig) -> Value {
             .field("apparmor_profile", context.apparmor_profile.as_str())
             .done()
     });
-    Shown::default()
+    Fields::default()
         .message("resources", linux.resources.as_ref().map(resources))
         .message("security_context", context)
         .done()
