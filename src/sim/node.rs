@@ -57,7 +57,7 @@ pub struct Node {
     pub events: Events,
     /// Wakes whoever watches the memory that containers use.
     pub memory_changed: tokio::sync::Notify,
-    /// What is there beside pods.
+    /// The part of disks and processes that belongs to no pod.
     pub beside: Mutex<Beside>,
     /// The signals of evictions that agents counted.
     pub evicted: Mutex<Vec<&'static str>>,

@@ -398,7 +398,7 @@ impl EvictionManager {
         Some(uid)
     }
 
-    /// Tells `PodManager` who ends. What it has no room for it is told again soon: a look would come half a minute later.
+    /// Tells `PodManager` which pods end. An order that it has no room for is told again soon: a look would come half a minute later.
     fn give_orders(&mut self, context: &mut Context<EvictionManagerMsg>) {
         let (manager, cause) = (&self.args.pod_manager, context.cause());
         for (uid, order) in self.orders.give(|uid, eviction| {

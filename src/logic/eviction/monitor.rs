@@ -57,7 +57,7 @@ impl Monitor {
         Self { thresholds, transition, met_since, due, observed }
     }
 
-    /// Other thresholds from now on. What is known of those that stay, and of the conditions, stays.
+    /// Other thresholds from now on. Thresholds that stay keep their times, and conditions keep theirs.
     pub fn follow(&mut self, thresholds: Vec<Threshold>) {
         let before = std::mem::replace(&mut self.thresholds, thresholds);
         let place = |at: usize| self.thresholds.iter().position(|one| *one == before[at]);

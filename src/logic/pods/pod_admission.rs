@@ -347,7 +347,7 @@ pub fn has_room(pod: &Pod, room: &Room, node: &Node, pod_level: bool) -> bool {
     !found.iter().any(Failure::is_of_others)
 }
 
-/// What the managers' word about a pod decides; `None` when they leave the decision to others.
+/// The verdict by the managers' word about a pod; `None` when they leave the decision to others.
 fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
     match placed {
         Some(Placing::Given) => None,

@@ -1,10 +1,9 @@
-//! What pods take of the simulated node: memory, disk, files and processes, more of it each second where their behaviour
-//! says so; what else there is on its disks; and how the disks lie.
+//! The appetites of simulated pods: memory, disk, files and processes, more of them each second where their behaviour says
+//! so. Beside them: other content of the disks, and the layout of the disks.
 
 use std::collections::BTreeMap;
 
 use super::Node;
-use super::statistics::is_short;
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::logic::eviction::layout::DiskLayout;
@@ -17,11 +16,19 @@ use crate::sim::containers::SimContainer;
 const ORDINARY_BYTES: u64 = 1 << 20;
 /// The rest of a full disk.
 const FULL_DISK_BYTES: u64 = 1 << 30;
+/// Memory that the node is to keep, in scenarios of eviction.
+pub const MEMORY_LEFT_MIN: u64 = 1 << 30;
+/// Bytes that each of its disks is to keep in such scenarios: a tenth of it.
+pub const DISK_LEFT_MIN: u64 = 10 << 30;
+/// Files that each of its disks is to keep: a twentieth of it.
+pub const FILES_LEFT_MIN: u64 = 50;
+/// Processes that the node is to keep: a tenth of all there can be.
+pub const PROCESSES_LEFT_MIN: u64 = 3276;
 /// Identities of the two file systems there may be.
 const NODE_DEVICE: u64 = 1;
 const IMAGE_DEVICE: u64 = 2;
 
-/// What is on the node beside its pods, and where.
+/// The content of the node that belongs to no pod, and the layout of its disks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside {
     /// Where images and writable layers lie.
@@ -38,7 +45,7 @@ pub struct Beside {
     pub processes: u64,
 }
 
-/// What a container, a pod or all of them take.
+/// The use of a container, a pod or all of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     memory: u64,
@@ -142,6 +149,21 @@ pub fn charge(node: &Node, sample: &mut RawSample) {
     } else if sample.disks.is_some() {
         node.invariants.seen_enough();
     }
+}
+
+/// Whether less is left of anything than scenarios of eviction keep.
+fn is_short(node: &Node, sample: &RawSample) -> bool {
+    let memory = sample.node.group.figures.memory.as_ref().map_or(0, |memory| memory.working_set());
+    let disk_is_short = |disk: &FileSystem| disk.available < DISK_LEFT_MIN || disk.inodes_free < FILES_LEFT_MIN;
+    let disks = sample.disks.iter().flat_map(|disks| {
+        let of_runtime = [&disks.images, &disks.containers].into_iter().flatten();
+        of_runtime.filter_map(|disk| disk.file_system).chain([disks.node])
+    });
+    let processes = sample.node.pids_max.zip(sample.node.threads).map(|(most, now)| most.saturating_sub(now));
+    lock(&node.images).disk_is_full
+        || sample.node.machine.memory.saturating_sub(memory) < MEMORY_LEFT_MIN
+        || disks.into_iter().any(|disk| disk_is_short(&disk))
+        || processes.is_some_and(|left| left < PROCESSES_LEFT_MIN)
 }
 
 /// While the node is short, and nothing goes wrong, pods that may end for that do not go on for long.

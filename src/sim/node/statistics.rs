@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::appetites;
 use super::outlet::Outlet;
-use super::{Node, appetites};
-use crate::actors::kit::trace::lock;
 use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::model::time::{Moment, Stamp};
-use crate::logic::statistics::figures::FileSystem;
 use crate::logic::statistics::sample::{Depth, Group, RawSample, Wanted};
 use crate::logic::statistics::walks::WalkKey;
 use crate::platform::host::clock::Clock;
@@ -19,14 +17,6 @@ use crate::platform::statistics::{
     AlarmError, FixedStatistics, LookOrder, SampleError, Statistics, WalkOutcome, WalkPlace, Walked,
 };
 
-/// Memory that the node is to keep, in scenarios of eviction.
-pub const MEMORY_LEFT_MIN: u64 = 1 << 30;
-/// Bytes that each of its disks is to keep in such scenarios: a tenth of it.
-pub const DISK_LEFT_MIN: u64 = 10 << 30;
-/// Files that each of its disks is to keep: a twentieth of it.
-pub const FILES_LEFT_MIN: u64 = 50;
-/// Processes that the node is to keep: a tenth of all there can be.
-pub const PROCESSES_LEFT_MIN: u64 = 3276;
 /// How often memory that grows by itself is compared with the levels that are watched.
 const GROWTH_STEP: Duration = Duration::from_millis(50);
 /// How long a look takes.
@@ -50,21 +40,6 @@ impl Clock for NodeClock {
     fn stamp(&self) -> Stamp {
         Stamp(0)
     }
-}
-
-/// Whether less is left of anything than scenarios of eviction keep.
-pub(super) fn is_short(node: &Node, sample: &RawSample) -> bool {
-    let memory = sample.node.group.figures.memory.as_ref().map_or(0, |memory| memory.working_set());
-    let disk_is_short = |disk: &FileSystem| disk.available < DISK_LEFT_MIN || disk.inodes_free < FILES_LEFT_MIN;
-    let disks = sample.disks.iter().flat_map(|disks| {
-        let of_runtime = [&disks.images, &disks.containers].into_iter().flatten();
-        of_runtime.filter_map(|disk| disk.file_system).chain([disks.node])
-    });
-    let processes = sample.node.pids_max.zip(sample.node.threads).map(|(most, now)| most.saturating_sub(now));
-    lock(&node.images).disk_is_full
-        || sample.node.machine.memory.saturating_sub(memory) < MEMORY_LEFT_MIN
-        || disks.into_iter().any(|disk| disk_is_short(&disk))
-        || processes.is_some_and(|left| left < PROCESSES_LEFT_MIN)
 }
 
 impl Outlet {

@@ -21,9 +21,9 @@ pub struct Behaviour {
     pub stop_code: i32,
     /// The bytes a second that it writes to its log.
     pub writes: u64,
-    /// What memory it takes and never gives back, in bytes a second.
+    /// Memory that it takes and never gives back, in bytes a second.
     pub leaks: u64,
-    /// What it writes to its writable layer, in bytes a second.
+    /// Bytes that it writes to its writable layer, a second.
     pub fills: u64,
     /// Files that it makes there a second.
     pub litters: u64,

@@ -1,4 +1,4 @@
-//! What makes a simulated node run short, as tests handle it.
+//! Pressure on a simulated node, as tests make it.
 
 use super::World;
 use crate::actors::kit::trace::lock;
@@ -35,7 +35,7 @@ impl World {
         lock(&self.node().beside).layout = layout;
     }
 
-    /// What belongs to no pod, from now on; the disks stay as they are.
+    /// Content that belongs to no pod, from now on; the layout of the disks stays.
     pub fn put_beside(&self, beside: Beside) {
         self.node().story.tell("fault", format!("beside pods there is {beside:?}"));
         let mut now = lock(&self.node().beside);

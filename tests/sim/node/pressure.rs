@@ -12,7 +12,7 @@ use serde_json::json;
 use super::short::{A_ROUND, GIB, condition, evictions, in_a_cluster, is_evicted, seconds, status, watched};
 use crate::common::started;
 
-/// Waits until a pod is told as evicted, two minutes at most.
+/// Waits until the status says that a pod was evicted, two minutes at most.
 async fn evicted(world: &World, pod: &str) {
     for _ in 0..1200 {
         if is_evicted(world, pod) {
@@ -68,7 +68,7 @@ fn evi_18_a_layer_that_fills_the_disk_ends_with_its_pod() {
     grows("run fills 1073741824", "DiskPressure", low, "nodefs.available");
 }
 
-/// Logs that nobody rotates.
+/// EVI-18: logs that nobody rotates.
 #[test]
 fn evi_18_a_flood_of_logs_ends_with_its_pod() {
     let unrotated = |settings: &mut Settings| {

@@ -351,7 +351,7 @@ impl CpuManager {
         self.given.extend(given.map(|given| (container, given)));
     }
 
-    /// What the last admission gave, by container; the empty name is the pod as a whole.
+    /// The allocations of the last admission, by container; the empty name is the pod as a whole.
     pub fn take_given(&mut self) -> Vec<(String, Given)> {
         self.marked = None;
         std::mem::take(&mut self.given)

@@ -127,7 +127,7 @@ impl Disk {
         self.writing.watch_changed.notify_one();
     }
 
-    /// What is in the logs of a container, rotated ones too, by the path of its newest one.
+    /// Bytes in the logs of a container, rotated ones too, by the path of its newest one.
     pub fn bytes_of_logs(&self, path: &str, now: Moment) -> u64 {
         let Some((directory, file)) = log_place(path) else { return 0 };
         let folder = file.split('/').next().unwrap_or(file);
@@ -136,7 +136,7 @@ impl Disk {
         own.map(|name| self.writing.bytes(&format!("{POD_LOGS}/{directory}/{name}"), now)).sum()
     }
 
-    /// What is in all logs.
+    /// Bytes in all logs.
     pub fn bytes_of_all_logs(&self, now: Moment) -> u64 {
         let files = self.logs.iter().flat_map(|(directory, files)| files.iter().map(move |name| (directory, name)));
         files.map(|(directory, name)| self.writing.bytes(&format!("{POD_LOGS}/{directory}/{name}"), now)).sum()

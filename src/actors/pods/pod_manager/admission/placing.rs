@@ -59,7 +59,7 @@ impl PodManager {
         self.judge_placed(&delayed, context);
     }
 
-    /// Judges these, of which the managers said something new. What runs goes on, whatever they said.
+    /// Judges these, of which the managers said something new. Pods that run go on, with any word of theirs.
     fn judge_placed(&mut self, pods: &BTreeSet<PodUid>, context: &mut Context<PodManagerMsg>) {
         for uid in pods.iter().filter(|uid| self.admissions.is_admitted(uid)) {
             if let Some(Placing::Refused { message, .. }) = self.admissions.placements.of(uid) {
