@@ -35,6 +35,7 @@ use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::messages::root::RootMsg;
+use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::cluster::objects::Standalone;
 use crate::platform::cluster::offline_store::{OfflineStore, RememberedObjects};
 use crate::platform::host::node_facts::FixedNodeFacts;
@@ -137,6 +138,28 @@ fn facts(machine: Option<Machine>, settings: &mut Settings) -> FixedNodeFacts {
     facts.with_topology(machine.topology())
 }
 
+fn cluster_adapters(
+    api: Option<ApiServer>,
+    store: Option<Arc<dyn OfflineStore>>,
+    directory: &Directory,
+    trace: &Trace,
+) -> ClusterAdapters {
+    ClusterAdapters {
+        offline: store.clone(),
+        objects: match (&api, store) {
+            (Some(api), None) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+            (Some(api), Some(store)) => {
+                let objects = Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone()));
+                Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock())))
+            }
+            (None, _) => Arc::new(Standalone),
+        },
+        api,
+        certificates: Default::default(),
+        doubt_connections: Arc::new(|| {}),
+    }
+}
+
 fn node_settings(address: std::net::IpAddr) -> NodeSettings {
     let mut settings = NodeSettings::default();
     settings.identity.name = NODE_NAME.to_owned();
@@ -193,20 +216,7 @@ impl Incarnation {
                 probe_store: Arc::new(outlet.probe_store()),
             },
             logs: LogAdapters { containers: outlet.clone(), reader: outlet.clone(), node: outlet.clone() },
-            cluster: ClusterAdapters {
-                offline: store.clone(),
-                objects: match (&api, store) {
-                    (Some(api), None) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
-                    (Some(api), Some(store)) => {
-                        let objects = Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone()));
-                        Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock())))
-                    }
-                    (None, _) => Arc::new(Standalone),
-                },
-                api,
-                certificates: Default::default(),
-                doubt_connections: Arc::new(|| {}),
-            },
+            cluster: cluster_adapters(api, store, &directory, &trace),
             sources: SourceAdapters { folder: Some(outlet.clone()), url: None },
             node: NodeAdapters {
                 statistics: outlet.clone(),

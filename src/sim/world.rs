@@ -444,10 +444,12 @@ impl World {
 
     /// The parts that are not as they should be, once all is quiet.
     pub async fn problems(&self) -> Vec<truth::Problem> {
-        match self.shared.link {
+        let mut problems = match self.shared.link {
             Some(_) => cluster_truth::problems(self).await,
             None => truth::problems(self).await,
-        }
+        };
+        problems.extend(hardware::problems(self));
+        problems
     }
 
     /// Waits until the node is what it should be and stays so for some seconds; says how long that took. Each part that is

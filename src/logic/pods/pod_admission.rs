@@ -361,11 +361,9 @@ fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
 fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
     let Surroundings { node, abilities, .. } = at;
     let pod_level = abilities.pod_level;
-    if let Some(verdict) = before_predicates(pod, abilities) {
-        return (verdict, vec![]);
-    }
-    // As upstream before room and affinity, which a pod that gets no hardware is not asked for any more.
-    if let Some(verdict) = by_placing((at.placed)(&uid_of(pod))) {
+    // Hardware comes before room and affinity, as upstream.
+    let early = before_predicates(pod, abilities).or_else(|| by_placing((at.placed)(&uid_of(pod))));
+    if let Some(verdict) = early {
         return (verdict, vec![]);
     }
     let found = failures(pod, room, node, pod_level);

@@ -61,7 +61,6 @@ pub async fn problems(world: &World) -> Vec<Problem> {
     }
     problems.extend(strangers(world, &statics, &pods));
     problems.extend(spared(world, &pods));
-    problems.extend(super::hardware::problems(world));
     problems
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::World;
-use super::truth::Problem;
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
@@ -45,7 +44,7 @@ impl World {
 }
 
 /// Once quiet: each CPU has one owner at most, and running containers have just their own or just the shared ones.
-pub(super) fn problems(world: &World) -> Vec<Problem> {
+pub(super) fn problems(world: &World) -> Vec<(&'static str, String)> {
     let kept = world.cpus_kept();
     let mut problems = vec![];
     let mut taken = kept.shared.clone();

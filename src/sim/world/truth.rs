@@ -76,7 +76,6 @@ pub async fn problems(world: &World) -> Vec<Problem> {
     let strangers = views.values().filter(|view| !uids.contains(&view.uid));
     problems.extend(strangers.map(|view| (TRUE_STATUS, format!("a status of {}, which nobody wants", view.uid))));
     problems.extend(workers(world, wanted.len()));
-    problems.extend(super::hardware::problems(world));
     problems
 }
 
