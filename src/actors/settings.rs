@@ -18,7 +18,8 @@ use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::allocations::ResourceManagers;
 use crate::logic::resources::cgroup_name::CgroupTree;
-use crate::logic::resources::process_placement::PlacementSettings;
+use crate::logic::resources::node_cgroups::NodeCgroups;
+use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::{ServedLogs, StreamSettings};
 
@@ -146,8 +147,8 @@ impl Default for RuntimeSettings {
 pub struct ResourceSettings {
     /// Where the agent's cgroups are.
     pub cgroup_tree: CgroupTree,
-    /// The resources that pods together may use; one that is not named is unlimited.
-    pub kubepods: ResourceList,
+    /// The limits of all pods together and of the host's daemons.
+    pub node_cgroups: NodeCgroups,
     /// The amounts that pods may use, as the Node would say it: for as long as there is no Node.
     pub allocatable: ResourceList,
     /// How resources become figures.

@@ -10,13 +10,11 @@ use super::types::Config;
 pub const NOT_YET_ACTED_ON: &[&str] = &[
     "contentType",
     "enableContentionProfiling",
-    "kubeReservedCgroup",
     "qosReserved",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriodCriticalPods",
-    "systemReservedCgroup",
     "userNamespaces",
     "volumePluginDir",
 ];

@@ -49,7 +49,7 @@ pub(super) async fn assemble(
     let clock = Arc::new(SystemClock::start());
     let cgroups = Arc::new(ObservedCgroups::new(cgroups, metrics.clone(), clock.clone()));
     let watched = watchdog.map(|one| one.interval);
-    let managers = resource_managers(invocation, facts.memory_bytes, &super::host::topology())?;
+    let managers = resource_managers(invocation, facts.size.memory_bytes, &super::host::topology())?;
     check_state(&managers, Path::new(&invocation.flags.root_dir))?;
     let managers = Arc::new(managers);
     let settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched, managers)?;

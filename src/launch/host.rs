@@ -1,6 +1,5 @@
 //! The host: its facts, whether the agent may run on it, and what is made ready on it before the tree starts.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -11,11 +10,12 @@ use crate::logic::network::node_addresses::parse_node_ips;
 use crate::logic::node::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cpu_manager::MachineTopology;
+use crate::logic::resources::node_cgroups::MachineSize;
 use crate::platform::cgroup;
 use crate::platform::files::directories;
 use crate::platform::host::kernel_tunables::{KernelTunables, TunableError};
 use crate::platform::host::process;
-use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};
+use crate::platform::host::{CGROUP_V1_REFUSED, Host, HostError, SWAP_REFUSED};
 use crate::platform::volumes::knows_noswap;
 
 /// The facts of the host on which settings depend.
@@ -23,18 +23,14 @@ use crate::platform::volumes::knows_noswap;
 pub struct HostFacts {
     /// The node's name: lower case, never empty.
     pub node_name: String,
-    /// Processors that are online.
-    pub cpus: i64,
-    /// All memory, in bytes.
-    pub memory_bytes: i64,
+    /// Its size.
+    pub size: MachineSize,
     /// The most process IDs.
     pub pids_max: i64,
     /// Which cgroups the host has.
     pub cgroup_version: CgroupVersion,
     /// Whether swap is accounted by cgroups.
     pub swap_controller: bool,
-    /// All swap, in bytes.
-    pub swap_bytes: i64,
     /// See `NodeSettings::memory_may_be_swapped`.
     pub memory_may_be_swapped: bool,
     /// See `SecuritySettings::thermal_throttle_paths`.
@@ -45,8 +41,6 @@ pub struct HostFacts {
     pub app_armor: bool,
     /// Whether SELinux is on.
     pub selinux: bool,
-    /// How many huge pages the host has, by their size in bytes.
-    pub hugepages: BTreeMap<u64, u64>,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
     /// When the machine booted, where that is known.
@@ -60,24 +54,33 @@ pub struct HostFacts {
 pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
     let host = Host::at(PathBuf::from("/"));
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    let told = |error: crate::platform::host::HostError| error.to_string();
+    let told = |error: HostError| error.to_string();
     Ok(HostFacts {
         node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
         node_ips: named_addresses(invocation)?,
         booted: host.booted(),
-        cpus: i64::from(host.processors().map_err(told)?),
-        memory_bytes: number(host.memory_bytes().map_err(told)?),
+        size: size(&host).map_err(told)?,
         pids_max: number(host.processes_max().map_err(told)?),
         cgroup_version: cgroup::detect(),
         swap_controller: swap_controller(),
-        swap_bytes: number(host.swap_bytes().map_err(told)?),
         memory_may_be_swapped: host.swap_is_on().map_err(told)? && !knows_noswap(),
         thermal_throttle_paths: thermal_throttle_paths(),
         kernel_release: host.kernel_version().map_err(told)?,
         app_armor: app_armor_is_on(),
         // As libselinux finds it: its file system is there only when it is on.
         selinux: Path::new("/sys/fs/selinux/enforce").exists(),
-        hugepages: host.hugepages().map_err(told)?,
+    })
+}
+
+/// How large the machine is now.
+fn size(host: &Host) -> Result<MachineSize, HostError> {
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    Ok(MachineSize {
+        cpus: i64::from(host.processors()?),
+        cpu_list: host.online_processors()?,
+        memory_bytes: number(host.memory_bytes()?),
+        swap_bytes: number(host.swap_bytes()?),
+        hugepages: host.hugepages()?,
     })
 }
 

@@ -31,10 +31,10 @@ use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::allocations::ResourceManagers;
 use crate::logic::resources::cgroup_name::CgroupTree;
-use crate::logic::resources::process_placement::PlacementSettings;
+use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
+use crate::logic::resources::node_cgroups::{NodeCgroups, ReservedCgroup, TooMuchReserved};
 use crate::logic::resources::{
-    CPU, CgroupVersion, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions, hugepage_capacity,
-    kubepods_resources,
+    CgroupVersion, EPHEMERAL_STORAGE, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
 };
 use crate::logic::serving::{ServedLogs, StreamSettings};
 use crate::platform::host::Host as HostFiles;
@@ -172,17 +172,18 @@ fn resources(
     managers: Arc<ResourceManagers>,
 ) -> Result<ResourceSettings, String> {
     let (config, root_dir) = (&invocation.config, Path::new(&invocation.flags.root_dir));
+    let storage_bytes = LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned()).storage_bytes();
     let placement =
         PlacementSettings::from_config(&config.kubelet_cgroups, &config.system_cgroups, config.oom_score_adj);
     Ok(ResourceSettings {
         cgroup_tree: CgroupTree::new(&config.cgroup_root, config.cgroups_per_qos)
             .map_err(|error| format!("cgroupRoot: {error}"))?,
-        kubepods: kubepods(config, host)?,
-        allocatable: allocatable(capacity, host, root_dir),
+        node_cgroups: node_cgroups(config, host, capacity, storage_bytes)?,
+        allocatable: allocatable(capacity, host, storage_bytes),
         options: resource_options(invocation, host, capacity),
         resize: resize(invocation),
-        node_memory: NodeMemory { capacity_bytes: host.memory_bytes },
-        hugepage_sizes: host.hugepages.keys().copied().collect(),
+        node_memory: NodeMemory { capacity_bytes: host.size.memory_bytes },
+        hugepage_sizes: host.size.hugepages.keys().copied().collect(),
         placement: placement.map_err(|error| error.to_string())?,
         eviction: eviction(invocation, &host.node_name)?,
         managers,
@@ -292,21 +293,21 @@ fn resource_options(invocation: &Invocation, host: &HostFacts, capacity: &Capaci
         cgroup_version: host.cgroup_version,
         swap_controller: host.swap_controller,
         limited_swap: (config.memory_swap.swap_behavior == "LimitedSwap" && host.cgroup_version == CgroupVersion::V2)
-            .then_some(host.swap_bytes),
+            .then_some(host.size.swap_bytes),
     }
 }
 
 /// The amounts that pods may use, as the Node says it.
-fn allocatable(capacity: &CapacitySettings, host: &HostFacts, root_dir: &Path) -> ResourceList {
-    let storage_bytes = LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned()).storage_bytes();
-    let hugepages = host.hugepages.clone();
-    let machine = Machine { cpus: host.cpus, memory_bytes: host.memory_bytes, hugepages, ..Machine::default() };
+fn allocatable(capacity: &CapacitySettings, host: &HostFacts, storage_bytes: Option<i64>) -> ResourceList {
+    let hugepages = host.size.hugepages.clone();
+    let machine =
+        Machine { cpus: host.size.cpus, memory_bytes: host.size.memory_bytes, hugepages, ..Machine::default() };
     node_status::allocatable(capacity, &machine, storage_bytes)
 }
 
 /// The bytes of the memory that pods may ask for.
 fn allocatable_memory(capacity: &CapacitySettings, host: &HostFacts) -> i64 {
-    let whole = Quantity::from_units(host.memory_bytes, Format::BinarySi);
+    let whole = Quantity::from_units(host.size.memory_bytes, Format::BinarySi);
     let threshold = capacity.eviction_memory.map(|threshold| threshold.of(whole));
     let taken = capacity.reserved.get(MEMORY).copied().into_iter().chain(threshold);
     taken.fold(whole, |left, taken| left.minus(taken)).value()
@@ -323,27 +324,49 @@ fn resize(invocation: &Invocation) -> ResizeGates {
     }
 }
 
-fn kubepods(config: &Config, host: &HostFacts) -> Result<ResourceList, String> {
-    let mut capacity: ResourceList = [
-        (CPU.to_owned(), Quantity::from_units(host.cpus, Format::DecimalSi)),
-        (MEMORY.to_owned(), Quantity::from_units(host.memory_bytes, Format::BinarySi)),
-        (PIDS.to_owned(), Quantity::from_units(host.pids_max, Format::DecimalSi)),
-    ]
-    .into();
-    capacity.extend(host.hugepages.iter().map(|(size, count)| hugepage_capacity(*size, *count)));
+/// What the cgroups above the pods' own are limited to.
+fn node_cgroups(
+    config: &Config,
+    host: &HostFacts,
+    settings: &CapacitySettings,
+    storage_bytes: Option<i64>,
+) -> Result<NodeCgroups, String> {
+    let mut capacity = host.size.capacity();
+    check_reservations(&capacity, settings, storage_bytes).map_err(|error| error.to_string())?;
+    capacity.insert(PIDS.to_owned(), Quantity::from_units(host.pids_max, Format::DecimalSi));
     let [kube, system] = super::node::reservations(config)?;
-    for (name, total) in &capacity {
-        let zero = Quantity::from_units(0, Format::DecimalSi);
-        let wanted = [&kube, &system].into_iter().map(|list| list.get(name).copied().unwrap_or(zero));
-        let sum = wanted.fold(zero, |sum, more| sum.plus(more));
-        if sum > *total {
-            return Err(format!(
-                "invalid Node Allocatable configuration. Resource \"{name}\" has a reservation of {sum} but capacity of {total}. Expected capacity >= reservation."
-            ));
+    let reserved = ReservedCgroup::from_config(
+        &config.enforce_node_allocatable,
+        [&config.system_reserved_cgroup, &config.kube_reserved_cgroup],
+        [&system, &kube],
+    );
+    Ok(NodeCgroups {
+        capacity,
+        cpus: (config.cpu_manager_policy != "static").then(|| host.size.cpu_list.clone()),
+        reservations: [kube, system],
+        enforce_pods: config.enforce_node_allocatable.iter().any(|one| one == "pods"),
+        reserved,
+    })
+}
+
+/// As upstream, the hard thresholds of eviction count as reservations, and process numbers do not (RES-17).
+fn check_reservations(
+    capacity: &ResourceList,
+    settings: &CapacitySettings,
+    storage_bytes: Option<i64>,
+) -> Result<(), TooMuchReserved> {
+    let mut capacity = capacity.clone();
+    if let Some(bytes) = storage_bytes.filter(|_| settings.local_storage) {
+        capacity.insert(EPHEMERAL_STORAGE.to_owned(), Quantity::from_units(bytes, Format::BinarySi));
+    }
+    let mut reservation = settings.reserved.clone();
+    for (name, threshold) in [(MEMORY, settings.eviction_memory), (EPHEMERAL_STORAGE, settings.eviction_storage)] {
+        if let (Some(all), Some(threshold)) = (capacity.get(name), threshold) {
+            let sum = reservation.entry(name.to_owned()).or_default();
+            *sum = threshold.of(*all).plus(*sum);
         }
     }
-    let enforced = config.enforce_node_allocatable.iter().any(|one| one == "pods");
-    Ok(kubepods_resources(&capacity, &[&kube, &system], enforced))
+    TooMuchReserved::check(&capacity, &reservation)
 }
 
 /// Exec, attach, port forward, checkpoints.
@@ -365,6 +388,8 @@ fn streams(invocation: &Invocation, root_dir: &Path) -> StreamSettings {
 mod tests {
     use super::*;
     use crate::config::{Host, Startup, load};
+    use crate::logic::resources::node_cgroups::MachineSize;
+    use crate::logic::resources::portion::Portion;
 
     /// VOL-20: what is not named has a limit of none.
     #[test]
@@ -372,9 +397,37 @@ mod tests {
         let loaded = load(&[], Host { cgroup_v1: false });
         let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
         let host = crate::launch::host::facts(&invocation).expect("told");
-        let host = HostFacts { hugepages: [(2 << 20, 8), (1 << 30, 0)].into(), ..host };
-        let amounts = kubepods(&invocation.config, &host).expect("good");
-        let told = ["hugepages-2Mi", "hugepages-1Gi"].map(|name| amounts.get(name).map(ToString::to_string));
+        let hugepages = [(2 << 20, 8), (1 << 30, 0)].into();
+        let size = MachineSize { cpu_list: "0-7".to_owned(), hugepages, ..host.size };
+        let host = HostFacts { size, ..host };
+        let node = node_cgroups(&invocation.config, &host, &CapacitySettings::default(), None).expect("good");
+        let told = ["hugepages-2Mi", "hugepages-1Gi"].map(|name| node.capacity.get(name).map(ToString::to_string));
         assert_eq!(told, [Some("16Mi".to_owned()), Some("0".to_owned())]);
+        assert_eq!(node.cpus, Some(host.size.cpu_list), "the policy `none` leaves every CPU to all");
+        assert!(node.enforce_pods && node.reserved.is_empty());
+    }
+
+    /// RES-17.
+    #[test]
+    fn res_17_thresholds_count_as_reservations() {
+        let gibibytes = |number: i64| Quantity::from_units(number << 30, Format::BinarySi);
+        let capacity = ResourceList::from([(MEMORY.to_owned(), gibibytes(8))]);
+        let settings = |memory: &str, storage: &str| CapacitySettings {
+            local_storage: true,
+            reserved: [(MEMORY.to_owned(), gibibytes(7)), (EPHEMERAL_STORAGE.to_owned(), gibibytes(9))].into(),
+            eviction_memory: Portion::parse(memory),
+            eviction_storage: Portion::parse(storage),
+            ..CapacitySettings::default()
+        };
+        let check = |settings: &CapacitySettings, storage: i64| {
+            check_reservations(&capacity, settings, Some(storage << 30)).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&settings("1Gi", "25%"), 12), Ok(()));
+        let said = check(&settings("1048577Ki", "1Gi"), 9).expect_err("too much");
+        let expected = "invalid Node Allocatable configuration. Resource \"ephemeral-storage\" has a reservation of 10Gi \
+                        but capacity of 9Gi. Expected capacity >= reservation. Resource \"memory\" has a reservation of \
+                        8388609Ki but capacity of 8Gi. Expected capacity >= reservation.";
+        assert_eq!(said, expected);
+        assert_eq!(check(&CapacitySettings { local_storage: false, ..settings("1Gi", "1Gi") }, 9), Ok(()));
     }
 }

@@ -32,7 +32,8 @@ use crate::logic::network::dns::DnsSettings;
 use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
-use crate::logic::resources::process_placement::PlacementSettings;
+use crate::logic::resources::node_cgroups::NodeCgroups;
+use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::messages::root::RootMsg;
 use crate::platform::cluster::kube_api::ApiServer;
@@ -117,7 +118,7 @@ pub fn settings(started: Moment) -> Settings {
 fn resource_settings() -> ResourceSettings {
     ResourceSettings {
         cgroup_tree: cgroup_tree(),
-        kubepods: ResourceList::new(),
+        node_cgroups: NodeCgroups::default(),
         allocatable: ResourceList::new(),
         options: ResourceOptions::default(),
         resize: ResizeGates::default(),

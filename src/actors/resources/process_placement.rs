@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::logic::resources::cgroup_name::CgroupName;
-use crate::logic::resources::process_placement::{PlacementSettings, cgroup_of, is_elsewhere, to_move};
+use crate::logic::resources::node_cgroups::process_placement::{PlacementSettings, cgroup_of, is_elsewhere, to_move};
 use crate::messages::resources::process_placement::{Misplaced, ProcessPlacementMsg};
 use crate::platform::cgroup::process_placement;
 use crate::platform::host::blocking;

@@ -1,9 +1,9 @@
 //! `ResourceManager`: the cgroups above the pods' own: all pods', and the tiers of burstable and best-effort pods.
 //!
 //! Parent: Root. Restarted: after a failure; `PodManager` tells it the pods again, the cgroups themselves are on the
-//! node. A tier that cannot be made at the start ends the agent, as upstream's container manager does. Limits of all pods
-//! that cannot be set do not: pods that use more may have to end first. The node's Events tell of them, each minute
-//! until they are in force.
+//! node. A tier that cannot be made at the start ends the agent, as upstream's container manager does, and so does a
+//! reserved cgroup that cannot be limited. Limits of all pods that cannot be set do not: pods that use more may have to
+//! end first. The node's Events tell of them, each minute until they are in force.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::resources::cgroup_name::{CgroupName, CgroupTree};
+use crate::logic::resources::node_cgroups::{NodeCgroups, ReservedCgroup};
 use crate::logic::resources::{
-    CgroupSettings, QosClass, ResourceList, ResourceOptions, TierSums, best_effort_tier_settings,
-    burstable_tier_settings, reserved_cgroup_settings, reserved_tier_settings,
+    CgroupSettings, QosClass, ResourceOptions, TierSums, best_effort_tier_settings, burstable_tier_settings,
+    reserved_tier_settings,
 };
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::resources::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
+use crate::messages::resources::resource_manager::{ReservedSet, ResourceManagerMsg, Tiers, TiersMade};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::host::blocking;
 
@@ -33,8 +34,8 @@ pub struct Args {
     pub node_name: String,
     /// Where the agent's cgroups are.
     pub tree: CgroupTree,
-    /// The resources that pods together may use; nothing leaves the top cgroup unlimited.
-    pub kubepods: ResourceList,
+    /// What pods together and the host's daemons may use.
+    pub node: NodeCgroups,
     /// How resources become figures.
     pub options: ResourceOptions,
     /// Cgroups.
@@ -100,16 +101,13 @@ impl Actor for ResourceManager {
                 self.busy = false;
                 self.tiers = None;
                 match outcome.into_result() {
-                    Ok(TiersMade { tiers, unlimited }) => {
-                        self.made_once = true;
+                    Ok(TiersMade { tiers, unlimited, reserved }) => {
                         self.tiers = Some(tiers);
                         self.enforced(unlimited, context);
+                        self.reserved(reserved, context);
                     }
                     Err(problem) if self.made_once => tracing::warn!(problem, "cgroups of pods not set"),
-                    Err(problem) => {
-                        tracing::error!(problem, "Failed to start ContainerManager");
-                        context.escalate(problem);
-                    }
+                    Err(problem) => fail(problem, context),
                 }
                 if std::mem::take(&mut self.again) {
                     self.refresh(context);
@@ -121,7 +119,8 @@ impl Actor for ResourceManager {
 
 impl ResourceManager {
     fn refresh(&mut self, context: &mut Context<ResourceManagerMsg>) {
-        if !self.args.tree.per_qos() {
+        // Without cgroups per class only a root of the pods' own is limited.
+        if !self.args.tree.per_qos() && *self.args.tree.pods() == CgroupName::root() {
             return;
         }
         if std::mem::replace(&mut self.busy, true) {
@@ -129,11 +128,33 @@ impl ResourceManager {
             return;
         }
         let (args, wanted) = (Arc::clone(&self.args), Box::new(tiers(&self.args, &self.active)));
+        let is_first = !self.made_once;
         let work = blocking::run(move || {
             let unlimited = set_tiers(&args, &wanted).map_err(|error| error.to_string())?;
-            Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) })
+            let unlimited = unlimited.as_ref().map(CgroupError::to_string);
+            let reserved = if is_first { set_reserved(&args) } else { vec![] };
+            Ok(TiersMade { tiers: wanted, unlimited, reserved })
         });
         context.start("set tier cgroups", "kubepods", work, |outcome| ResourceManagerMsg::TiersMade(outcome.into()));
+    }
+
+    /// Upstream's Events of the reserved cgroups. One that cannot be limited ends the agent.
+    fn reserved(&mut self, all: Vec<ReservedSet>, context: &mut Context<ResourceManagerMsg>) {
+        let (node, to) = (EventSubject::node(&self.args.node_name), &self.args.event_recorder);
+        for one in all {
+            match one {
+                ReservedSet::Enforced(text) if context.address().record().restarts() == 0 => {
+                    context.tell(to, node.normal(EventReason::NodeAllocatableEnforced, text));
+                }
+                ReservedSet::Enforced(_) => {}
+                ReservedSet::Failed(problem) => {
+                    let event = node.warning(EventReason::FailedNodeAllocatableEnforcement, problem.clone());
+                    context.tell(to, event);
+                    return fail(problem, context);
+                }
+            }
+        }
+        self.made_once = true;
     }
 
     /// Upstream's Events: each failure until the first success, and that. A new incarnation does not repeat it.
@@ -150,16 +171,22 @@ impl ResourceManager {
             (Some(problem), Enforcement::Done) => tracing::warn!(problem, "limits of all pods not set again"),
             (Some(problem), _) => {
                 self.enforcement = Enforcement::Failed;
-                let cgroup = self.args.tree.pods().components().join("\" \"");
-                let text = format!("Failed to update Node Allocatable Limits [\"{cgroup}\"]: {problem}");
+                let cgroup = self.args.tree.pods().quoted();
+                let text = format!("Failed to update Node Allocatable Limits {cgroup}: {problem}");
                 context.tell(to, node.warning(EventReason::FailedNodeAllocatableEnforcement, text));
             }
         }
     }
 }
 
+/// As upstream: the agent does not run without its cgroups.
+fn fail(problem: String, context: &mut Context<ResourceManagerMsg>) {
+    tracing::error!(problem, "Failed to start ContainerManager");
+    context.escalate(problem);
+}
+
 fn tiers(args: &Args, active: &TierSums) -> Tiers {
-    let mut all = reserved_cgroup_settings(&args.kubepods, false);
+    let mut all = args.node.of_pods();
     let reserved = reserved_tier_settings(active, &args.options);
     let [above, below] = reserved.unwrap_or_default();
     all.unified.extend(above);
@@ -171,6 +198,9 @@ fn tiers(args: &Args, active: &TierSums) -> Tiers {
 /// Makes and sets all; why the limits of all pods are not in force, if that is all that failed.
 fn set_tiers(args: &Args, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupError> {
     let (tree, cgroups) = (&args.tree, &args.cgroups);
+    if !tree.per_qos() {
+        return Ok(cgroups.update(tree.pods(), &tiers.all).err());
+    }
     let unlimited = if cgroups.exists(tree.pods()) {
         cgroups.update(tree.pods(), &tiers.all).err()
     } else {
@@ -183,6 +213,28 @@ fn set_tiers(args: &Args, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupEr
     set(&tree.tier(QosClass::BestEffort), &tiers.best_effort)?;
     set(&tree.tier(QosClass::Burstable), &tiers.burstable)?;
     Ok(unlimited)
+}
+
+/// Limits the reserved cgroups, up to the first that cannot be limited. They are the host's: none is made.
+fn set_reserved(args: &Args) -> Vec<ReservedSet> {
+    let mut done = vec![];
+    for reserved in &args.node.reserved {
+        match set_one_reserved(args, reserved) {
+            Ok(()) => done.push(ReservedSet::Enforced(reserved.enforced())),
+            Err(error) => {
+                done.push(ReservedSet::Failed(reserved.failed(&error)));
+                break;
+            }
+        }
+    }
+    done
+}
+
+fn set_one_reserved(args: &Args, reserved: &ReservedCgroup) -> Result<(), CgroupError> {
+    let name = CgroupName::from_setting(&reserved.cgroup, args.cgroups.driver())?;
+    let settings = reserved.settings(&name, args.node.cpus.as_deref(), &args.options)?;
+    args.cgroups.validate(&name)?;
+    args.cgroups.update(&name, &settings)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub fn resource_manager_args(agent: &Agent) -> resource_manager::Args {
     resource_manager::Args {
         node_name: settings.node_name.clone(),
         tree: settings.resources.cgroup_tree.clone(),
-        kubepods: settings.resources.kubepods.clone(),
+        node: settings.resources.node_cgroups.clone(),
         options: settings.resources.options,
         cgroups: Arc::clone(&agent.adapters.cgroups),
         event_recorder: agent.directory.event_recorder.clone(),

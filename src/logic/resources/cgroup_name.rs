@@ -79,6 +79,27 @@ impl CgroupName {
         components.collect::<Result<_, _>>().map(Self)
     }
 
+    /// Reads the name of a cgroup of the host, as the configuration spells it for a driver. For systemd the last folder
+    /// counts, with or without the ending `.slice`, as upstream's `ParseSystemdToCgroupName`.
+    ///
+    /// # Errors
+    /// As [`Self::from_path`].
+    pub fn from_setting(text: &str, driver: CgroupDriver) -> Result<Self, InvalidComponent> {
+        let unit = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        match driver {
+            CgroupDriver::Systemd if !unit.is_empty() && !unit.ends_with(SLICE_SUFFIX) => {
+                Self::from_systemd_path(&format!("{unit}{SLICE_SUFFIX}"))
+            }
+            _ => Self::from_path(text, driver),
+        }
+    }
+
+    /// The components as Go prints a list of texts: `["kubepods" "burstable"]`. Upstream's messages have them so.
+    pub fn quoted(&self) -> String {
+        let quoted: Vec<_> = self.0.iter().map(|component| format!("{component:?}")).collect();
+        format!("[{}]", quoted.join(" "))
+    }
+
     /// Reads the path that a driver uses.
     ///
     /// # Errors
@@ -354,6 +375,26 @@ mod tests {
         for path in ["/kubepods.slice/run.scope", "/kubepods.slice/kubepods--x.slice", "/.slice"] {
             assert!(CgroupName::from_systemd_path(path).is_err(), "{path}");
         }
+    }
+
+    /// RES-16.
+    #[test]
+    fn res_16_a_cgroup_of_the_host_is_named_in_its_drivers_form() {
+        for (text, driver, quoted, path) in [
+            ("/kube", CgroupDriver::Cgroupfs, "[\"kube\"]", "/kube"),
+            ("a/b", CgroupDriver::Cgroupfs, "[\"a\" \"b\"]", "/a/b"),
+            ("/", CgroupDriver::Cgroupfs, "[]", "/"),
+            ("/system.slice", CgroupDriver::Cgroupfs, "[\"system.slice\"]", "/system.slice"),
+            ("/kube.slice", CgroupDriver::Systemd, "[\"kube\"]", "/kube.slice"),
+            ("kube", CgroupDriver::Systemd, "[\"kube\"]", "/kube.slice"),
+            ("/a.slice/a-b_c.slice", CgroupDriver::Systemd, "[\"a\" \"b-c\"]", "/a.slice/a-b_c.slice"),
+            ("a-b_c.slice", CgroupDriver::Systemd, "[\"a\" \"b-c\"]", "/a.slice/a-b_c.slice"),
+        ] {
+            let name = CgroupName::from_setting(text, driver).expect("a name");
+            assert_eq!((name.quoted().as_str(), name.path(driver).as_str()), (quoted, path), "{text}");
+        }
+        assert!(CgroupName::from_setting("/../x", CgroupDriver::Cgroupfs).is_err());
+        assert!(CgroupName::from_setting("a--b", CgroupDriver::Systemd).is_err());
     }
 
     proptest! {

@@ -8,14 +8,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{
-    MEMORY, QosClass, ResourceOptions, TierSums, amount, container_limits, container_requests, pod_qos, pod_requests,
-};
+use super::{MEMORY, QosClass, ResourceOptions, amount, container_limits, container_requests, pod_qos, pod_requests};
 
 /// Memory that the kernel never takes back.
-const MIN: &str = "memory.min";
-/// Memory that it takes back last.
-const LOW: &str = "memory.low";
+pub(super) const MIN: &str = "memory.min";
+/// Memory that the kernel takes back last.
+pub(super) const LOW: &str = "memory.low";
 /// Memory from which on it slows its users down.
 const HIGH: &str = "memory.high";
 /// `memory.high` is a multiple of it, in bytes.
@@ -68,15 +66,6 @@ pub(super) fn pod_unified(pod: &Pod, options: &ResourceOptions) -> BTreeMap<Stri
     let request = amount(&pod_requests(pod, options.pod_level_resources, true), MEMORY).value();
     let reserved = (request > 0).then(|| (key_of(pod, options).to_owned(), request.to_string()));
     reserved.into_iter().collect()
-}
-
-/// The memory that all guaranteed and all burstable pods reserve together, each a tier of its own: a cgroup's reservation
-/// counts only as far as the cgroups above it reserve as much. The first settings are those of the cgroup of all pods.
-pub fn reserved_tier_settings(active: &TierSums, options: &ResourceOptions) -> Option<[BTreeMap<String, String>; 2]> {
-    let active = if options.memory_qos?.reserves { *active } else { TierSums::default() };
-    let (guaranteed, burstable) = (active.guaranteed_memory, active.burstable_memory);
-    let one = |key: &str, value: i64| BTreeMap::from([(key.to_owned(), value.to_string())]);
-    Some([one(MIN, guaranteed.saturating_add(burstable)), one(LOW, burstable)])
 }
 
 fn key_of(pod: &Pod, options: &ResourceOptions) -> &'static str {
@@ -133,7 +122,7 @@ mod tests {
 
     /// RES-22.
     #[test]
-    fn a_pod_and_the_tiers_keep_what_their_containers_keep() {
+    fn a_pod_keeps_what_its_containers_keep() {
         let both = "cpu=1,memory=1Gi";
         let guaranteed = pod(vec![container("a", both, both), container("b", both, both)], vec![]);
         let burstable = pod(vec![container("a", "memory=1Gi", "memory=3Gi")], vec![]);
@@ -144,14 +133,6 @@ mod tests {
             assert_eq!(joined(&pod_unified(one, &options(true))), reserving);
             assert_eq!(joined(&pod_unified(one, &options(false))), not);
         }
-        let tiers = |options: &ResourceOptions| {
-            let found = reserved_tier_settings(&TierSums::of([&guaranteed, &burstable, &idle], true), options);
-            found.map(|tiers| tiers.map(|one| joined(&one)))
-        };
-        let texts = |above: &str, burstable: &str| Some([above.to_owned(), burstable.to_owned()]);
-        assert_eq!(tiers(&options(true)), texts("memory.min=3221225472", "memory.low=1073741824"));
-        assert_eq!(tiers(&options(false)), texts("memory.min=0", "memory.low=0"));
-        assert_eq!(tiers(&ResourceOptions::default()), None);
     }
 
     #[test]

@@ -19,13 +19,12 @@ mod conversions;
 pub mod cpu_manager;
 pub mod memory_manager;
 mod memory_qos;
+pub mod node_cgroups;
 mod oom_score;
 mod pod_cgroup;
 mod pod_sums;
 pub mod portion;
-pub mod process_placement;
 mod qos;
-mod tier_shares;
 pub mod topology;
 
 pub use container::{
@@ -36,20 +35,19 @@ pub use conversions::{
     milli_cpu_to_quota, milli_cpu_to_shares, quota_to_milli_cpu, shares_to_milli_cpu, shares_to_weight,
     weight_to_shares,
 };
-pub use memory_qos::{MemoryQos, reserved_tier_settings};
+pub use memory_qos::MemoryQos;
+pub use node_cgroups::{
+    TierShares, TierSums, best_effort_tier_settings, burstable_tier_settings, reserved_tier_settings,
+};
 pub use oom_score::{
     AGENT_OOM_SCORE_ADJ, SYSTEM_CRITICAL_PRIORITY, container_oom_score_adj, is_critical, is_node_critical,
 };
-pub use pod_cgroup::{
-    CgroupSettings, best_effort_tier_settings, burstable_tier_settings, kubepods_resources, pod_cgroup_settings,
-    reserved_cgroup_settings,
-};
+pub use pod_cgroup::{CgroupSettings, pod_cgroup_settings};
 pub use pod_sums::{
     aggregate_container_limits, aggregate_container_requests, has_pod_level_resources, is_pod_level_resource,
     pod_limits, pod_requests,
 };
 pub use qos::{QosClass, pod_qos};
-pub use tier_shares::{TierShares, TierSums};
 
 /// Amounts by resource name; upstream's `ResourceList`.
 pub type ResourceList = BTreeMap<String, Quantity>;

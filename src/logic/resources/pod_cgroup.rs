@@ -1,6 +1,6 @@
-//! Settings of the agent's own cgroups: `kubepods`, the tiers, the pods, the reserved ones.
+//! Settings of the cgroups of pods.
 //!
-//! As upstream's `ResourceConfigForPod`, `setCPUCgroupConfig` and `getCgroupConfigInternal`.
+//! As upstream's `ResourceConfigForPod`.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,9 @@ use k8s_openapi::api::core::v1::Pod;
 use super::memory_qos::pod_unified;
 use super::pod_sums::limits_by_moment;
 use super::{
-    CPU, CPU_SHARES_MIN, HUGEPAGES_PREFIX, MEMORY, PIDS, QosClass, Quantity, ResourceList, ResourceOptions, TierSums,
-    amount, has_pod_level_resources, hugepage_limits, milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_qos,
-    pod_requests, resource_list,
+    CPU, CPU_SHARES_MIN, MEMORY, QosClass, ResourceOptions, amount, has_pod_level_resources, hugepage_limits,
+    milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_qos, pod_requests, resource_list,
 };
-
-/// Huge pages of a tier: no limit in practice; upstream's `setHugePagesUnbounded`.
-const HUGEPAGES_UNLIMITED: u64 = 1 << 62;
 
 /// The settings of one cgroup; an absent one is left as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,59 +84,12 @@ fn is_limited(pod: &Pod, name: &str, options: &ResourceOptions) -> bool {
     limits_by_moment(pod).iter().all(|limits| !amount(limits, name).is_zero())
 }
 
-/// The settings of the tier of burstable pods: the share that its active pods ask for together.
-pub fn burstable_tier_settings(active: &TierSums) -> CgroupSettings {
-    tier_settings(milli_cpu_to_shares(active.burstable_cpu))
-}
-
-/// The settings of the tier of best-effort pods: the smallest share, always.
-pub fn best_effort_tier_settings() -> CgroupSettings {
-    tier_settings(CPU_SHARES_MIN)
-}
-
-fn tier_settings(cpu_shares: u64) -> CgroupSettings {
-    CgroupSettings {
-        cpu_shares: Some(cpu_shares),
-        hugepages: Some(BTreeMap::new()),
-        hugepages_otherwise: HUGEPAGES_UNLIMITED,
-        ..CgroupSettings::default()
-    }
-}
-
-/// The limits of `kubepods`: the capacity (CPU, memory, huge pages, `pid`), less the reservations when
-/// `enforce_pods` (`pods` in `enforceNodeAllocatable`), never below nothing. The eviction threshold is not taken off
-/// here, so that there is room to act before the kernel does.
-pub fn kubepods_resources(capacity: &ResourceList, reservations: &[&ResourceList], enforce_pods: bool) -> ResourceList {
-    let counts = |name: &str| matches!(name, CPU | MEMORY | PIDS) || name.starts_with(HUGEPAGES_PREFIX);
-    let left = |name: &String, whole: &Quantity| {
-        let reserved = reservations.iter().filter(|_| enforce_pods).map(|reservation| amount(reservation, name));
-        reserved.fold(*whole, Quantity::minus).max(Quantity::ZERO)
-    };
-    capacity.iter().filter(|(name, _)| counts(name)).map(|(name, whole)| (name.clone(), left(name, whole))).collect()
-}
-
-/// The settings of `kubepods`, or of a cgroup reserved for the system, that may use `resources`. With
-/// `compressible_only` (`…-compressible` in `enforceNodeAllocatable`) only CPU shares are set.
-pub fn reserved_cgroup_settings(resources: &ResourceList, compressible_only: bool) -> CgroupSettings {
-    let cpu_shares = resources.get(CPU).map(|cpu| milli_cpu_to_shares(cpu.milli_value()));
-    if compressible_only {
-        return CgroupSettings { cpu_shares, ..CgroupSettings::default() };
-    }
-    CgroupSettings {
-        cpu_shares,
-        memory_limit: resources.get(MEMORY).map(Quantity::value),
-        pids_max: resources.get(PIDS).map(Quantity::value),
-        hugepages: Some(hugepage_limits(resources)),
-        ..CgroupSettings::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::logic::resources::testing::{container, list, pod, sidecar, with_overhead, with_pod_level};
+    use crate::logic::resources::testing::{container, pod, sidecar, with_overhead, with_pod_level};
 
     fn settings(pod: &Pod) -> CgroupSettings {
         pod_cgroup_settings(pod, false, &ResourceOptions::default())
@@ -223,58 +172,7 @@ mod tests {
         assert_eq!(settings(&huge).hugepages, Some(BTreeMap::from([(2 << 20, 4 << 20)])));
     }
 
-    /// RES-05.
-    #[test]
-    fn the_burstable_tier_weighs_what_its_pods_ask_for() {
-        let options = ResourceOptions::default();
-        let both = "cpu=3,memory=1Gi";
-        let pods = [
-            pod(vec![container("a", "cpu=100m", "")], vec![]),
-            pod(vec![container("a", "cpu=400m", "")], vec![]),
-            pod(vec![container("a", both, both)], vec![]),
-            pod(vec![container("a", "", "")], vec![]),
-        ];
-        assert_eq!(burstable_tier_settings(&TierSums::of(&pods, options.pod_level_resources)).cpu_shares, Some(512));
-        assert_eq!(burstable_tier_settings(&TierSums::of(&pods[2..], options.pod_level_resources)).cpu_shares, Some(2));
-        assert_eq!(best_effort_tier_settings().cpu_shares, Some(2));
-        assert_eq!(best_effort_tier_settings().hugepages_otherwise, 1 << 62);
-    }
-
-    /// RES-04.
-    #[test]
-    fn kubepods_gets_what_is_not_reserved() {
-        let read = |text: &str| resource_list(list(text).as_ref());
-        let capacity = read("cpu=4,memory=8Gi,pid=32768,hugepages-2Mi=64Mi,ephemeral-storage=100Gi,pods=110");
-        let kube = read("cpu=100m,memory=1Gi,pid=1000");
-        let system = read("cpu=400m,memory=512Mi,hugepages-2Mi=128Mi");
-        let free = kubepods_resources(&capacity, &[&kube, &system], true);
-        assert_eq!(free, read("cpu=3500m,memory=6656Mi,pid=31768,hugepages-2Mi=0"));
-        let found = reserved_cgroup_settings(&free, false);
-        let expected = CgroupSettings {
-            cpu_shares: Some(3_584),
-            memory_limit: Some(6656 << 20),
-            pids_max: Some(31_768),
-            hugepages: Some(BTreeMap::from([(2 << 20, 0)])),
-            ..CgroupSettings::default()
-        };
-        assert_eq!(found, expected);
-        let all = kubepods_resources(&capacity, &[&kube, &system], false);
-        assert_eq!(all, read("cpu=4,memory=8Gi,pid=32768,hugepages-2Mi=64Mi"));
-        let compressible = reserved_cgroup_settings(&kube, true);
-        assert_eq!(compressible, CgroupSettings { cpu_shares: Some(102), ..CgroupSettings::default() });
-        assert_eq!(reserved_cgroup_settings(&read("memory=1Gi"), true), CgroupSettings::default());
-    }
-
     proptest! {
-        #[test]
-        fn kubepods_never_gets_less_than_nothing_nor_more_than_there_is(
-            whole in 0_i64..1 << 50, one in 0_i64..1 << 50, two in 0_i64..1 << 50,
-        ) {
-            let of = |bytes: i64| resource_list(list(&format!("memory={bytes}")).as_ref());
-            let left = kubepods_resources(&of(whole), &[&of(one), &of(two)], true)[MEMORY].value();
-            prop_assert_eq!(left, (whole - one - two).max(0));
-        }
-
         #[test]
         fn a_pod_is_limited_in_memory_only_if_every_container_is(limits in prop::collection::vec(0_i64..3, 1..5)) {
             let containers = limits.iter().map(|limit| container("a", "cpu=1", &format!("memory={limit}Gi")));

@@ -21,6 +21,17 @@ pub struct TiersMade {
     pub tiers: Box<Tiers>,
     /// Why the limits of all pods are not in force: pods use more than they allow, for one.
     pub unlimited: Option<String>,
+    /// The reserved cgroups, as far as they were tried: at the first time alone.
+    pub reserved: Vec<ReservedSet>,
+}
+
+/// A cgroup of the host's daemons, with the text of the node's Event.
+#[derive(Debug)]
+pub enum ReservedSet {
+    /// It is limited.
+    Enforced(String),
+    /// It cannot be limited. No further one was tried.
+    Failed(String),
 }
 
 /// See the module.

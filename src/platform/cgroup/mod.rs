@@ -11,6 +11,7 @@ use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree, InvalidComponent};
+use crate::logic::resources::node_cgroups::NotConfigured;
 use crate::logic::resources::{CgroupSettings, CgroupVersion, hugepage_unit_name};
 
 mod directory;
@@ -72,19 +73,27 @@ pub enum CgroupError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// Upstream's text for a v2 cgroup whose controllers cannot be read: nearly always it is not there.
+    #[error("could not read controllers for cgroup {}: {source}", name.quoted())]
+    UnknownControllers {
+        /// The cgroup.
+        name: CgroupName,
+        /// Why.
+        source: Box<CgroupError>,
+    },
     /// Upstream's text for a v2 cgroup that lacks controllers.
-    #[error("cgroup {path:?} has some missing controllers: {}", missing.join(", "))]
+    #[error("cgroup {} has some missing controllers: {}", name.quoted(), missing.join(", "))]
     MissingControllers {
-        /// The cgroup's path.
-        path: String,
+        /// The cgroup.
+        name: CgroupName,
         /// The controllers that it lacks.
         missing: Vec<String>,
     },
     /// Upstream's text for a v1 cgroup that some hierarchies lack.
-    #[error("cgroup {path:?} has some missing paths: {}", missing.join(", "))]
+    #[error("cgroup {} has some missing paths: {}", name.quoted(), missing.join(", "))]
     MissingPaths {
-        /// The cgroup's path.
-        path: String,
+        /// The cgroup.
+        name: CgroupName,
         /// The folders that are not there.
         missing: Vec<String>,
     },
@@ -111,6 +120,9 @@ pub enum CgroupError {
     /// A text that is no cgroup's name.
     #[error(transparent)]
     Name(#[from] InvalidComponent),
+    /// A cgroup that is to be limited to a reservation of nothing.
+    #[error(transparent)]
+    NotConfigured(#[from] NotConfigured),
     /// systemd refused or did not answer.
     #[error("{action} unit {unit}: {reason}")]
     Systemd {
@@ -142,7 +154,9 @@ impl CgroupError {
             | Self::MissingControllers { .. }
             | Self::MissingPaths { .. }
             | Self::Own { .. }
+            | Self::UnknownControllers { .. }
             | Self::NotMounted { .. }
+            | Self::NotConfigured(_)
             | Self::Name(_) => false,
         }
     }

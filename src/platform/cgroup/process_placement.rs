@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::CgroupName;
-use crate::logic::resources::process_placement::RootProcess;
+use crate::logic::resources::node_cgroups::process_placement::RootProcess;
 use crate::platform::cgroup::{CgroupEntry, CgroupError};
 use crate::platform::host::process;
 

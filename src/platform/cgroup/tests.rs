@@ -421,7 +421,7 @@ fn a_cgroup_exists_with_every_controller_that_the_host_has() {
     assert!(manager.exists(&name("/full")));
     assert!(!manager.exists(&name("/none")));
     let error = manager.validate(&name("/half")).expect_err("half");
-    assert_eq!(error.to_string(), "cgroup \"/half\" has some missing controllers: cpu, pids");
+    assert_eq!(error.to_string(), "cgroup [\"half\"] has some missing controllers: cpu, pids");
 }
 
 #[test]

@@ -266,7 +266,7 @@ impl CgroupManager for CgroupsV1 {
         if missing.is_empty() {
             return Ok(());
         }
-        Err(CgroupError::MissingPaths { path: name.path(self.driver), missing: missing.into_iter().collect() })
+        Err(CgroupError::MissingPaths { name: name.clone(), missing: missing.into_iter().collect() })
     }
 
     fn create(&self, name: &CgroupName, settings: &CgroupSettings) -> Result<(), CgroupError> {

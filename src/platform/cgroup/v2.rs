@@ -92,12 +92,14 @@ impl CgroupManager for CgroupsV2 {
 
     fn validate(&self, name: &CgroupName) -> Result<(), CgroupError> {
         let wanted = self.wanted()?;
-        let found = words(&self.must_find(name)?.read("cgroup.controllers")?);
+        let unknown = |source| CgroupError::UnknownControllers { name: name.clone(), source: Box::new(source) };
+        let controllers = self.must_find(name).and_then(|found| found.read("cgroup.controllers")).map_err(unknown)?;
+        let found = words(&controllers);
         let missing: Vec<_> = wanted.difference(&found).cloned().collect();
         if missing.is_empty() {
             return Ok(());
         }
-        Err(CgroupError::MissingControllers { path: name.path(self.driver), missing })
+        Err(CgroupError::MissingControllers { name: name.clone(), missing })
     }
 
     fn create(&self, name: &CgroupName, settings: &CgroupSettings) -> Result<(), CgroupError> {

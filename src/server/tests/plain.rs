@@ -35,7 +35,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         },
         resources: ResourceSettings {
             cgroup_tree: CgroupTree::new("/", true).expect("a root"),
-            kubepods: Default::default(),
+            node_cgroups: Default::default(),
             allocatable: Default::default(),
             options: ResourceOptions::default(),
             resize: Default::default(),

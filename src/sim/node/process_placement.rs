@@ -7,7 +7,7 @@ use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::CgroupName;
-use crate::logic::resources::process_placement::RootProcess;
+use crate::logic::resources::node_cgroups::process_placement::RootProcess;
 use crate::platform::cgroup::CgroupError;
 use crate::platform::cgroup::process_placement::ProcessPlacement;
 use crate::platform::host::process::SettingError;

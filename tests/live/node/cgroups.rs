@@ -151,16 +151,111 @@ fn processes_have_the_oom_score_of_their_quality_of_service() {
         fs::read_to_string(node.dir.join("containerd.toml")).unwrap().contains("restrict_oom_score_adj = true");
     // The runtime's own score is the lowest that it can give then.
     let floor: i64 = if restricted { read(Path::new("/proc/self/oom_score_adj")).parse().unwrap() } else { -1000 };
-    let total: i64 = read(Path::new("/proc/meminfo"))
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok())
-        .unwrap();
+    let total = i64::try_from(total_memory()).unwrap();
     let burstable = (1000 - 1000 * 1024 / total).clamp(3, 999);
     for (name, wanted) in [("guaranteed", -997), ("burstable", burstable), ("besteffort", 1000)] {
         let main = node.wait_running(name, "main");
         let score: i64 =
             read(Path::new(&format!("/proc/{}/oom_score_adj", node.pid_of(main.id.as_str())))).parse().unwrap();
         assert_eq!(score, wanted.max(floor), "{name}");
+    }
+}
+
+/// The machine's memory, in KiB.
+fn total_memory() -> u64 {
+    let text = read(Path::new("/proc/meminfo"));
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    total.unwrap()
+}
+
+/// A cgroup of daemons of this test's own, in every hierarchy; removed with it.
+struct Daemons(Vec<PathBuf>, String);
+
+impl Daemons {
+    fn new(node: &Node) -> Self {
+        let name = format!("/{}-kube", node.named("CGROUP_ROOT").trim_matches('/').replace('/', "-"));
+        let root = Path::new("/sys/fs/cgroup");
+        let roots: Vec<PathBuf> = match node.named("CGROUP_VERSION") {
+            "1" => {
+                fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+            }
+            _ => vec![root.to_owned()],
+        };
+        let folders: Vec<PathBuf> = roots.iter().map(|root| root.join(name.trim_start_matches('/'))).collect();
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        Self(folders, name)
+    }
+
+    fn read(&self, controller: &str, file: &str) -> String {
+        let of =
+            |folder: &&PathBuf| self.0.len() == 1 || folder.parent().is_some_and(|root| root.ends_with(controller));
+        read(&self.0.iter().find(of).expect("a hierarchy").join(file))
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+/// RES-16: the cgroup of the daemons is limited to the reservation, and pods to what is left. A cgroup that is not there is
+/// not made: the agent ends.
+#[test]
+fn res_16_reserved_cgroups_are_limited_or_end_the_start() {
+    let Some(mut node) = Node::new() else { return };
+    if node.named("CGROUP_DRIVER") == "systemd" {
+        return needs("the driver cgroupfs: the cgroup is a folder");
+    }
+    let daemons = Daemons::new(&node);
+    node.configure(json!({
+        "enforceNodeAllocatable": ["pods", "kube-reserved"],
+        "kubeReserved": { "cpu": "250m", "memory": "64Mi", "pid": "1000" },
+        "kubeReservedCgroup": daemons.1,
+    }));
+    node.start_agent();
+    let files = match node.named("CGROUP_VERSION") {
+        "1" => [("cpu", "cpu.shares", "256"), ("memory", "memory.limit_in_bytes", "67108864")],
+        _ => [("cpu", "cpu.weight", "10"), ("memory", "memory.max", "67108864")],
+    };
+    for (controller, file, wanted) in files.into_iter().chain([("pids", "pids.max", "1000")]) {
+        node.eventually(file, || (daemons.read(controller, file) == wanted).then_some(()));
+    }
+    let online = read(Path::new("/sys/devices/system/cpu/online"));
+    assert_eq!(daemons.read("cpuset", "cpuset.cpus"), online);
+    assert_eq!(read(&folder(&node, "cpuset", "/kubepods").join("cpuset.cpus")), online);
+    let total = total_memory() * 1024;
+    let left = node.eventually("pods are limited", || memory(&node, "/kubepods"));
+    assert!(left <= total - (64 << 20) && left > total - (65 << 20), "{left} of {total}");
+    node.stop_agent();
+
+    node.configure(
+        json!({ "enforceNodeAllocatable": ["kube-reserved-compressible"], "kubeReservedCgroup": "/no-such" }),
+    );
+    let (status, said) = node.run_agent_to_its_end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    for words in [
+        "Failed to start ContainerManager",
+        "Failed to enforce Kube Reserved Compressible Cgroup Limits on \\\"/no-such\\\": ",
+        "[\\\"no-such\\\"]",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+}
+
+/// RES-17: the threshold of eviction counts, too.
+#[test]
+fn res_17_too_large_reservations_end_the_start() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(
+        json!({ "evictionHard": { "memory.available": "1Mi" }, "kubeReserved": { "memory": "100Ti" }, "systemReserved": { "memory": "100Ti", "cpu": "900" } }),
+    );
+    let (status, said) = node.run_agent_to_its_end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    for words in
+        ["invalid Node Allocatable configuration. ", "has a reservation of 900 ", "has a reservation of 209715201Mi "]
+    {
+        assert!(said.contains(words), "{words} in {said}");
     }
 }
 

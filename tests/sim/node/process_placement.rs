@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use podwright::actors::settings::Settings;
 use podwright::logic::resources::cgroup_name::CgroupName;
-use podwright::logic::resources::process_placement::PlacementSettings;
+use podwright::logic::resources::node_cgroups::process_placement::PlacementSettings;
 use podwright::sim::node::process_placement::AGENT;
 use podwright::sim::{Crash, Options, World, describe, run};
 

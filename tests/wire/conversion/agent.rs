@@ -177,8 +177,7 @@ fn settings(root_dir: &str, patch: &Value) -> Settings {
     settings.resources.hugepage_sizes = vec![2 << 20, 1 << 30];
     settings.runtime.evented = false;
     let cpus = podwright::logic::model::quantity::Quantity::from_milli(4000);
-    settings.resources.kubepods = [("cpu".to_owned(), cpus)].into();
-    settings.resources.allocatable = settings.resources.kubepods.clone();
+    settings.resources.allocatable = [("cpu".to_owned(), cpus)].into();
     settings.security.sysctls = SysctlAllowList::new("6.1", &["kernel.msg*".to_owned()]).unwrap();
     settings.security.app_armor = true;
     let flag = |name: &str| patch[name] == true;

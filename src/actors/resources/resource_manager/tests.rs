@@ -12,8 +12,10 @@ use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
+use crate::logic::resources::node_cgroups::ReservedFor;
 use crate::messages::root::Child;
 use crate::platform::cgroup::CgroupManager;
 
@@ -54,7 +56,8 @@ impl CgroupManager for StubbornCgroups {
         CgroupDriver::Cgroupfs
     }
     fn validate(&self, name: &CgroupName) -> Result<(), CgroupError> {
-        let missing = CgroupError::MissingPaths { path: name.to_string(), missing: vec![] };
+        let missing =
+            CgroupError::MissingPaths { name: name.clone(), missing: vec![format!("/sys/fs/cgroup/cpu{name}")] };
         if lock(&self.made).contains(&name.to_string()) { Ok(()) } else { Err(missing) }
     }
     fn create(&self, name: &CgroupName, _: &CgroupSettings) -> Result<(), CgroupError> {
@@ -81,8 +84,15 @@ impl CgroupManager for StubbornCgroups {
 }
 
 fn played(cgroups: &Arc<StubbornCgroups>) -> (PlayedAgent, ActorCell) {
+    played_with(cgroups, vec![])
+}
+
+fn played_with(cgroups: &Arc<StubbornCgroups>, reserved: Vec<ReservedCgroup>) -> (PlayedAgent, ActorCell) {
     let cgroups = Arc::clone(cgroups);
-    let played = played_agent(ObjectServer::default().api(), |_, adapters| adapters.cgroups = cgroups);
+    let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
+        settings.resources.node_cgroups.reserved = reserved;
+        adapters.cgroups = cgroups;
+    });
     start_alone(Child::EventRecorder, &played.agent);
     let manager = start_alone(Child::ResourceManager, &played.agent);
     (played, manager)
@@ -141,4 +151,36 @@ async fn cgroups_that_cannot_be_made_or_tiers_that_cannot_be_set_end_the_agent()
         assert_eq!(settled(&cgroups, calls).await.last().map(String::as_str), Some(refused));
         assert_eq!(manager.get_status(), ActorStatus::Stopped, "{refused}");
     }
+}
+
+fn reserved(owner: ReservedFor, cgroup: &str) -> ReservedCgroup {
+    let amounts = [("cpu".to_owned(), Quantity::from_milli(500))].into();
+    ReservedCgroup { owner, cgroup: cgroup.to_owned(), amounts, compressible_only: false }
+}
+
+/// RES-16: the host's own cgroups are never made. Without them the agent does not run, and says so as upstream does.
+#[tokio::test(start_paused = true)]
+async fn res_16_reserved_cgroups_are_set_once_or_end_the_agent() {
+    let both = vec![reserved(ReservedFor::System, "/system"), reserved(ReservedFor::Kube, "/kube")];
+    let all = ["/kubepods", "/kubepods/besteffort", "/kubepods/burstable", "/system"].map(str::to_owned);
+    let cgroups = Arc::<StubbornCgroups>::default();
+    lock(&cgroups.made).extend(all.iter().cloned().chain(["/kube".to_owned()]));
+    let (played, manager) = played_with(&cgroups, both.clone());
+    assert_eq!(settled(&cgroups, 5).await[3..], ["update /system", "update /kube"]);
+    let pods = "NodeAllocatableEnforced: Updated Node Allocatable limit across pods";
+    let system = "NodeAllocatableEnforced: Updated limits on system reserved cgroup /system";
+    let kube = "NodeAllocatableEnforced: Updated limits on kube reserved cgroup /kube";
+    assert_eq!(played.node_events().await, [pods, system, kube]);
+    seconds(60.0).await;
+    assert_eq!(settled(&cgroups, 3).await, ALL_UPDATED, "they are the host's from then on");
+    assert_eq!(manager.get_status(), ActorStatus::Running);
+
+    let cgroups = Arc::<StubbornCgroups>::default();
+    lock(&cgroups.made).extend(all);
+    let (played, manager) = played_with(&cgroups, both);
+    assert_eq!(settled(&cgroups, 4).await[3..], ["update /system"]);
+    let missing = "FailedNodeAllocatableEnforcement: Failed to enforce Kube Reserved Cgroup Limits on \"/kube\": cgroup \
+                   [\"kube\"] has some missing paths: /sys/fs/cgroup/cpu/kube";
+    assert_eq!(played.node_events().await, [pods, system, missing]);
+    assert_eq!(manager.get_status(), ActorStatus::Stopped);
 }

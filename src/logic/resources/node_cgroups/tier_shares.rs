@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{CPU, MEMORY, QosClass, Quantity, ResourceList, pod_qos, pod_requests};
 use crate::logic::model::ids::PodUid;
+use crate::logic::resources::{CPU, MEMORY, QosClass, Quantity, ResourceList, pod_qos, pod_requests};
 
 /// The sums that settings of the tiers are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! Pure. Nothing is moved unless a setting asks for it. The runtime is never moved: `--runtime-cgroups` only says where
 //! it is measured.
 
-use super::CgroupVersion;
-use super::cgroup_name::{CgroupName, InvalidComponent};
+use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cgroup_name::{CgroupName, InvalidComponent};
 
 /// The wishes of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
