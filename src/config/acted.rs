@@ -10,7 +10,6 @@ use super::types::Config;
 pub const NOT_YET_ACTED_ON: &[&str] = &[
     "contentType",
     "enableContentionProfiling",
-    "qosReserved",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",

@@ -18,6 +18,9 @@ use crate::platform::host::process;
 use crate::platform::host::{CGROUP_V1_REFUSED, Host, HostError, SWAP_REFUSED};
 use crate::platform::volumes::knows_noswap;
 
+/// Kernels before it may hang where `memory.high` is set; upstream's number.
+const MEMORY_QOS_KERNEL_MIN: [u32; 2] = [5, 9];
+
 /// The facts of the host on which settings depend.
 #[derive(Clone, Debug)]
 pub struct HostFacts {
@@ -45,6 +48,8 @@ pub struct HostFacts {
     pub node_ips: Vec<IpAddr>,
     /// When the machine booted, where that is known.
     pub booted: Option<Moment>,
+    /// See `NodeSettings::devices_lost`.
+    pub devices_lost: bool,
 }
 
 /// Reads what settings depend on.
@@ -59,6 +64,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
         node_ips: named_addresses(invocation)?,
         booted: host.booted(),
+        devices_lost: devices_lost(&invocation.flags.root_dir),
         size: size(&host).map_err(told)?,
         pids_max: number(host.processes_max().map_err(told)?),
         cgroup_version: cgroup::detect(),
@@ -90,6 +96,12 @@ pub(super) fn topology() -> MachineTopology {
         tracing::warn!(%error, "CPUs and NUMA nodes cannot be read");
         MachineTopology::default()
     })
+}
+
+/// Whether the folder of device plugins is still to be made (NODE-13). It is none of an agent with another root directory.
+fn devices_lost(root_dir: &str) -> bool {
+    let folder = Path::new(directories::DEVICE_PLUGINS);
+    folder.starts_with(root_dir) && !folder.exists()
 }
 
 /// The addresses in `--node-ip`.
@@ -140,6 +152,9 @@ pub(super) fn check(invocation: &Invocation, facts: &HostFacts) -> Result<(), St
     if config.fail_cgroup_v1 && facts.cgroup_version == CgroupVersion::V1 {
         return Err(CGROUP_V1_REFUSED.to_owned());
     }
+    if invocation.gates.enabled("MemoryQoS") {
+        warn_of_memory_qos(facts);
+    }
     check_reserved_cpus(&config.reserved_system_cpus, &Host::at(PathBuf::from("/")))?;
     let swap = Host::at(PathBuf::from("/")).swap_is_on().map_err(|error| error.to_string())?;
     if swap && config.fail_swap_on {
@@ -151,6 +166,26 @@ pub(super) fn check(invocation: &Invocation, facts: &HostFacts) -> Result<(), St
         tracing::error!(problem, "Kubelet running with insufficient permissions");
     }
     Ok(())
+}
+
+/// Upstream's words: the gate needs cgroup v2, and a kernel that does not hang in `memory.high` (RES-21).
+fn warn_of_memory_qos(facts: &HostFacts) {
+    if facts.cgroup_version == CgroupVersion::V1 {
+        tracing::warn!("MemoryQoS feature only works with cgroups v2 on Linux, but enabled with cgroups v1");
+    } else if !is_kernel(&facts.kernel_release, MEMORY_QOS_KERNEL_MIN) {
+        let (kernel, [major, minor]) = (&facts.kernel_release, MEMORY_QOS_KERNEL_MIN);
+        let words = "MemoryQoS memory.high throttling may cause process livelock on older kernels";
+        tracing::warn!(currentKernel = kernel, minimumKernel = format!("{major}.{minor}"), "{words}");
+    }
+}
+
+/// Whether a kernel of this release is of that version, or newer. A release that cannot be read counts as new.
+pub(super) fn is_kernel(release: &str, version: [u32; 2]) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => [major, minor] >= version,
+        _ => true,
+    }
 }
 
 /// CPUs that are kept must be there.
@@ -252,5 +287,20 @@ mod tests {
         let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
         let found = at_real_root(*invocation).expect("it is there").flags.root_dir;
         assert_eq!(Path::new(&found), real.canonicalize().expect("there"));
+    }
+
+    /// RES-21.
+    #[test]
+    fn res_21_kernels_are_told_apart_by_their_releases() {
+        for (release, is_new) in [
+            ("5.8.18-generic", false),
+            ("4.19", false),
+            ("5.9.0", true),
+            ("5.10.0-28-amd64", true),
+            ("6.1", true),
+            ("?", true),
+        ] {
+            assert_eq!(is_kernel(release, MEMORY_QOS_KERNEL_MIN), is_new, "{release}");
+        }
     }
 }

@@ -178,7 +178,10 @@ fn resources(
     Ok(ResourceSettings {
         cgroup_tree: CgroupTree::new(&config.cgroup_root, config.cgroups_per_qos)
             .map_err(|error| format!("cgroupRoot: {error}"))?,
-        node_cgroups: node_cgroups(config, host, capacity, storage_bytes)?,
+        node_cgroups: NodeCgroups {
+            qos_reserved: qos_reserved(invocation),
+            ..node_cgroups(config, host, capacity, storage_bytes)?
+        },
         allocatable: allocatable(capacity, host, storage_bytes),
         options: resource_options(invocation, host, capacity),
         resize: resize(invocation),
@@ -345,8 +348,15 @@ fn node_cgroups(
         cpus: (config.cpu_manager_policy != "static").then(|| host.size.cpu_list.clone()),
         reservations: [kube, system],
         enforce_pods: config.enforce_node_allocatable.iter().any(|one| one == "pods"),
+        qos_reserved: None,
         reserved,
     })
+}
+
+/// Checked at the start: memory alone, and a whole percentage.
+fn qos_reserved(invocation: &Invocation) -> Option<i64> {
+    let share = invocation.config.qos_reserved.get(MEMORY).filter(|_| invocation.gates.enabled("QOSReserved"))?;
+    share.strip_suffix('%')?.parse().ok()
 }
 
 /// As upstream, the hard thresholds of eviction count as reservations, and process numbers do not (RES-17).

@@ -198,6 +198,13 @@ pub enum Observation<'a> {
         /// How long it took.
         took: Duration,
     },
+    /// What the kernel keeps for pods was written (gate `MemoryQoS`).
+    MemoryKept {
+        /// For guaranteed pods, in bytes: never taken back.
+        hard: i64,
+        /// For burstable pods, in bytes: taken back last.
+        soft: i64,
+    },
     /// Something was done for a volume.
     VolumeDone {
         /// Such as `kubernetes.io/empty-dir`.

@@ -22,6 +22,7 @@ use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::resources::resource_manager::{ReservedSet, ResourceManagerMsg, Tiers, TiersMade};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::host::blocking;
+use crate::platform::observer::{Observation, Observer};
 
 /// Wait between refreshes (upstream's QoS cgroup manager).
 const REFRESH_PERIOD: Duration = Duration::from_secs(60);
@@ -40,6 +41,8 @@ pub struct Args {
     pub options: ResourceOptions,
     /// Cgroups.
     pub cgroups: Arc<dyn CgroupManager>,
+    /// Counts what is kept of memory.
+    pub observer: Arc<dyn Observer>,
     /// Hears the node's Events.
     pub event_recorder: Address<EventRecorderMsg>,
 }
@@ -102,6 +105,9 @@ impl Actor for ResourceManager {
                 self.tiers = None;
                 match outcome.into_result() {
                     Ok(TiersMade { tiers, unlimited, reserved }) => {
+                        if let Some((hard, soft)) = tiers.kept {
+                            self.args.observer.observe(Observation::MemoryKept { hard, soft });
+                        }
                         self.tiers = Some(tiers);
                         self.enforced(unlimited, context);
                         self.reserved(reserved, context);
@@ -188,11 +194,19 @@ fn fail(problem: String, context: &mut Context<ResourceManagerMsg>) {
 fn tiers(args: &Args, active: &TierSums) -> Tiers {
     let mut all = args.node.of_pods();
     let reserved = reserved_tier_settings(active, &args.options);
+    let kept = args.options.memory_qos.map(|qos| match qos.reserves {
+        true => (active.guaranteed_memory, active.burstable_memory),
+        false => (0, 0),
+    });
     let [above, below] = reserved.unwrap_or_default();
     all.unified.extend(above);
-    let mut burstable = burstable_tier_settings(active);
+    let (mut burstable, mut best_effort) = (burstable_tier_settings(active), best_effort_tier_settings());
     burstable.unified.extend(below);
-    Tiers { all, best_effort: best_effort_tier_settings(), burstable }
+    if let Some([of_burstable, of_best_effort]) = args.node.tier_memory(active) {
+        burstable.memory_limit = Some(of_burstable);
+        best_effort.memory_limit = Some(of_best_effort);
+    }
+    Tiers { all, best_effort, burstable, kept }
 }
 
 /// Makes and sets all; why the limits of all pods are not in force, if that is all that failed.
@@ -208,7 +222,21 @@ fn set_tiers(args: &Args, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupEr
         None
     };
     let set = |name: &CgroupName, settings: &CgroupSettings| {
-        if cgroups.exists(name) { cgroups.update(name, settings) } else { cgroups.create(name, settings) }
+        if !cgroups.exists(name) {
+            return cgroups.create(name, settings);
+        }
+        let first = cgroups.update(name, settings);
+        // As upstream: what is in use above the limit is not reclaimed at once. It may at least not grow.
+        let used = match (&first, settings.memory_limit) {
+            (Err(_), Some(limit)) => {
+                cgroups.memory_usage(name).ok().and_then(|used| i64::try_from(used).ok()).filter(|used| *used > limit)
+            }
+            _ => None,
+        };
+        match used {
+            Some(used) => cgroups.update(name, &CgroupSettings { memory_limit: Some(used), ..settings.clone() }),
+            None => first,
+        }
     };
     set(&tree.tier(QosClass::BestEffort), &tiers.best_effort)?;
     set(&tree.tier(QosClass::Burstable), &tiers.burstable)?;

@@ -34,6 +34,7 @@ pub fn resource_manager_args(agent: &Agent) -> resource_manager::Args {
         node: settings.resources.node_cgroups.clone(),
         options: settings.resources.options,
         cgroups: Arc::clone(&agent.adapters.cgroups),
+        observer: Arc::clone(&agent.adapters.observer),
         event_recorder: agent.directory.event_recorder.clone(),
     }
 }

@@ -12,6 +12,8 @@ pub struct Tiers {
     pub best_effort: CgroupSettings,
     /// That of the burstable pods, whose share follows them.
     pub burstable: CgroupSettings,
+    /// Memory that the kernel keeps for guaranteed and for burstable pods, in bytes; `None` without the gate `MemoryQoS`.
+    pub kept: Option<(i64, i64)>,
 }
 
 /// The cgroups above the pods' own are there.

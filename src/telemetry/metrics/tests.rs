@@ -78,6 +78,8 @@ always counter   kubelet_image_volume_mounted_errors_total
        counter   kubelet_credential_provider_plugin_errors_total plugin_name
        histogram kubelet_cgroup_manager_duration_seconds operation_type
 always gauge     kubelet_cgroup_version
+       gauge     kubelet_memory_qos_node_memory_min_bytes
+       gauge     kubelet_memory_qos_node_memory_low_bytes
        gauge     kubelet_cri_losing_support version
 always gauge     kubelet_node_name node
 always gauge     kubelet_node_startup_duration_seconds
@@ -230,6 +232,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::ImageVolumes { asked: 3, failed: 1 },
         Observation::ProviderAsked { name: "ecr", took: SECOND, failed: true },
         Observation::CgroupDone { operation: "create", took: SECOND },
+        Observation::MemoryKept { hard: 2, soft: 1 },
         Observation::VolumeDone { plugin: "kubernetes.io/nfs", operation: "volume_mount", took: SECOND, failed: false },
         Observation::VolumeThere { plugin: "kubernetes.io/nfs", took: SECOND },
         Observation::VolumesFound { count: 2, failed: false },

@@ -9,6 +9,8 @@ use crate::telemetry::registry::register::{DEFAULT_BOUNDS, Registrar};
 pub(in crate::telemetry) struct NodeMetrics {
     cgroups: HistogramVec,
     losing_support: IntGaugeVec,
+    /// Without labels; absent until the gate `MemoryQoS` has something kept.
+    memory_kept: [IntGaugeVec; 2],
 }
 
 impl NodeMetrics {
@@ -27,6 +29,20 @@ impl NodeMetrics {
                  not upgraded.",
                 &["version"],
             ),
+            memory_kept: [
+                registrar.whole_gauges(
+                    "kubelet_memory_qos_node_memory_min_bytes",
+                    "[ALPHA] Total cgroup v2 memory.min in bytes for Guaranteed pods. This memory is hard-reserved and \
+                     never reclaimed by the kernel.",
+                    &[],
+                ),
+                registrar.whole_gauges(
+                    "kubelet_memory_qos_node_memory_low_bytes",
+                    "[ALPHA] Total cgroup v2 memory.low in bytes for Burstable pods. This memory is soft-reserved and \
+                     may be reclaimed under extreme pressure.",
+                    &[],
+                ),
+            ],
         }
     }
 
@@ -40,6 +56,11 @@ impl NodeMetrics {
         match what {
             Observation::CgroupDone { operation, took } => {
                 self.cgroups.with_label_values(&[operation]).observe(took.as_secs_f64());
+            }
+            Observation::MemoryKept { hard, soft } => {
+                for (gauge, bytes) in self.memory_kept.iter().zip([hard, soft]) {
+                    gauge.with_label_values::<&str>(&[]).set(*bytes);
+                }
             }
             _ => return false,
         }

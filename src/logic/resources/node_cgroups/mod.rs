@@ -2,7 +2,7 @@
 //!
 //! Pure. Owned by `ResourceManager`, which writes the settings, and by `PodManager`, which keeps the sums.
 
-use crate::logic::resources::{CgroupSettings, ResourceList};
+use crate::logic::resources::{CgroupSettings, MEMORY, ResourceList};
 
 mod limits;
 mod machine_size;
@@ -29,6 +29,8 @@ pub struct NodeCgroups {
     pub reservations: [ResourceList; 2],
     /// `enforceNodeAllocatable` has `pods`: pods may use the capacity less the reservations.
     pub enforce_pods: bool,
+    /// `qosReserved` (gate `QOSReserved`): the percentage of better classes' memory requests that worse classes may not use.
+    pub qos_reserved: Option<i64>,
     /// The cgroups of the host's daemons that are limited, in upstream's order.
     pub reserved: Vec<ReservedCgroup>,
 }
@@ -39,6 +41,18 @@ impl NodeCgroups {
         let reservations: Vec<_> = self.reservations.iter().collect();
         let resources = limits::kubepods_resources(&self.capacity, &reservations, self.enforce_pods);
         CgroupSettings { cpuset_cpus: self.cpus.clone(), ..limits::reserved_cgroup_settings(&resources, false) }
+    }
+
+    /// The memory limits of the burstable and of the best-effort tier, in bytes: what requests of better classes leave, by
+    /// the percentage of `qosReserved`. `None` without it, and on a machine whose memory is not known. As upstream's
+    /// `setMemoryReserve`.
+    pub fn tier_memory(&self, active: &TierSums) -> Option<[i64; 2]> {
+        let percent = self.qos_reserved?;
+        let reservations: Vec<_> = self.reservations.iter().collect();
+        let all = limits::kubepods_resources(&self.capacity, &reservations, true).get(MEMORY)?.value();
+        let part = |bytes: i64| bytes.saturating_mul(percent) / 100;
+        let burstable = all.saturating_sub(part(active.guaranteed_memory));
+        (all != 0).then(|| [burstable, burstable.saturating_sub(part(active.burstable_memory))])
     }
 }
 
@@ -60,7 +74,7 @@ mod tests {
             cpus: Some("0-3".to_owned()),
             reservations: [read("cpu=1,pid=100"), read("memory=1Gi")],
             enforce_pods: true,
-            reserved: vec![],
+            ..NodeCgroups::default()
         };
         let settings = node.of_pods();
         assert_eq!(settings.cpuset_cpus.as_deref(), Some("0-3"));
@@ -68,5 +82,24 @@ mod tests {
         assert_eq!(settings.pids_max, Some(900));
         let all = NodeCgroups { enforce_pods: false, cpus: None, ..node }.of_pods();
         assert_eq!((all.cpuset_cpus, all.cpu_shares, all.memory_limit), (None, Some(4096), Some(8 << 30)));
+    }
+
+    /// Section 3.2 of upstream's rules: gate `QOSReserved`.
+    #[test]
+    fn better_classes_keep_a_part_of_their_memory_from_worse_ones() {
+        let active = TierSums { burstable_cpu: 0, burstable_memory: 1 << 30, guaranteed_memory: 2 << 30 };
+        let node = NodeCgroups {
+            capacity: read("memory=8Gi"),
+            reservations: [read("memory=1Gi"), ResourceList::new()],
+            qos_reserved: Some(50),
+            ..NodeCgroups::default()
+        };
+        assert_eq!(node.tier_memory(&active), Some([6 << 30, (6 << 30) - (1 << 29)]));
+        assert_eq!(
+            NodeCgroups { qos_reserved: Some(100), ..node.clone() }.tier_memory(&active),
+            Some([5 << 30, 4 << 30])
+        );
+        assert_eq!(NodeCgroups { qos_reserved: None, ..node.clone() }.tier_memory(&active), None);
+        assert_eq!(NodeCgroups { capacity: ResourceList::new(), ..node }.tier_memory(&active), None);
     }
 }
