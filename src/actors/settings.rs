@@ -226,6 +226,9 @@ pub struct NodeSettings {
     pub names_alone_serve: bool,
     /// When the machine booted, where that is known.
     pub booted: Option<Moment>,
+    /// The folder of device plugins was not there before this start: the machine is a new one. Amounts that the Node
+    /// has of extended resources are those of another machine (NODE-13).
+    pub devices_lost: bool,
     /// Whether swap is on and the kernel cannot keep volumes in memory from it.
     pub memory_may_be_swapped: bool,
     /// `podCIDR`: what the runtime is told until the Node names one; nothing when it is empty.
@@ -252,6 +255,7 @@ impl Default for NodeSettings {
             lease_seconds: 40,
             names_alone_serve: false,
             booted: None,
+            devices_lost: false,
             memory_may_be_swapped: false,
             pod_cidr: String::new(),
         }

@@ -11,8 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements, Volume};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::model::quantity::Quantity;
-use crate::logic::resources::EPHEMERAL_STORAGE;
-use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY};
+use crate::logic::resources::{CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY, is_extended};
 
 /// A field that the agent would not act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +32,7 @@ const NO_VOLUME: &str = "volumes of this kind are not supported by this version"
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
 const NO_USER_NAMESPACE: &str = "user namespaces are not supported by this version";
 const NO_RESOURCE: &str =
-    "of the resources only cpu, memory, huge pages and ephemeral-storage are supported by this version";
+    "of the resources only cpu, memory, huge pages, ephemeral-storage and extended ones are supported by this version";
 const NO_POD_RESOURCE: &str = "a pod as a whole has cpu, memory and huge pages alone";
 
 /// The beginning of annotations' names that are settings in disguise: upstream's old form of the AppArmor profile.
@@ -115,7 +114,7 @@ fn strange_resource<'a>((name, amount): (&'a String, &ApiQuantity), whose: Whose
     let is_known = name == CPU
         || name == MEMORY
         || name.starts_with(HUGEPAGES_PREFIX)
-        || (whose == Whose::Container && name == EPHEMERAL_STORAGE);
+        || (whose == Whose::Container && (name == EPHEMERAL_STORAGE || is_extended(name)));
     let is_none = Quantity::parse(&amount.0).is_ok_and(|amount| amount.is_zero());
     (!is_known && !is_none).then_some(name)
 }

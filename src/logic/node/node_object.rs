@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::model::quantity::Quantity;
-use crate::logic::resources::HUGEPAGES_PREFIX;
+use crate::logic::resources::{HUGEPAGES_PREFIX, is_extended};
 
 /// The operating system's name in labels and in `nodeInfo`, as Go names it.
 pub const OPERATING_SYSTEM: &str = "linux";
@@ -219,13 +219,6 @@ pub fn same_amount(one: &ApiQuantity, other: &ApiQuantity) -> bool {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,
     }
-}
-
-/// Whether a resource is none of Kubernetes' own: a device, or what somebody patched in (`IsExtendedResourceName`).
-pub fn is_extended(name: &str) -> bool {
-    let Some((domain, rest)) = name.split_once('/') else { return false };
-    let foreign = !name.contains("kubernetes.io/") && !name.starts_with("requests.");
-    foreign && !domain.is_empty() && (1..=63).contains(&rest.len()) && !rest.contains('/')
 }
 
 /// Puts the labels of operating system and architecture right, which nobody else may set; says whether it had to

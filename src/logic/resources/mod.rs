@@ -188,6 +188,13 @@ pub fn container_limits(container: &Container) -> ResourceList {
     resource_list(container.resources.as_ref().and_then(|resources| resources.limits.as_ref()))
 }
 
+/// Whether a resource is none of Kubernetes' own: a device, or what somebody patched in (`IsExtendedResourceName`).
+pub fn is_extended(name: &str) -> bool {
+    let Some((domain, rest)) = name.split_once('/') else { return false };
+    let foreign = !name.contains("kubernetes.io/") && !name.starts_with("requests.");
+    foreign && !domain.is_empty() && (1..=63).contains(&rest.len()) && !rest.contains('/')
+}
+
 /// The amount of one resource, nothing when absent.
 fn amount(list: &ResourceList, name: &str) -> Quantity {
     list.get(name).copied().unwrap_or(Quantity::ZERO)

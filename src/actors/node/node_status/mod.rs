@@ -160,9 +160,11 @@ impl Actor for NodeStatus {
         } else {
             (Registration::not_wanted(), registration::Action::Done)
         };
+        // Once an agent: an actor that begins anew must not forget what somebody has set since.
+        let devices_lost = settings.devices_lost && context.address().record().restarts() == 0;
         let mut status = Self {
             api,
-            told: Told::default(),
+            told: Told { devices_lost, ..Told::default() },
             registration,
             report: ReportSchedule::new(settings.report_period),
             node: KnownNode::default(),

@@ -363,3 +363,22 @@ async fn a_deleted_node_is_not_made_again() {
     let calls = node_calls(&played).split_off(before);
     assert!(calls.iter().all(|call| *call == PATCH) && calls.len() <= 4, "{calls:?}");
 }
+
+/// NODE-13, RES-59: an administrator's amount of an extended resource survives restarts of the agent, all of it allocatable;
+/// on a new machine of the old name it is nothing, once, until somebody offers it again.
+#[tokio::test(start_paused = true)]
+async fn extended_resources_stay_unless_the_machine_is_a_new_one() {
+    for (devices_lost, left) in [(false, "3"), (true, "0")] {
+        let mut node = known();
+        node["status"]["capacity"] = json!({ "vendor.com/thing": "3", "cpu": "1" });
+        node["status"]["allocatable"] = json!({ "vendor.com/thing": "1", "vendor.com/gone": "2" });
+        let played = Played::new(PlayedServer::default().with_node(node), |node| node.devices_lost = devices_lost);
+        played.start();
+        seconds(30.0).await;
+        let status = played.server.node().expect("it is there")["status"].clone();
+        let amount = |list: &str, name: &str| status[list][name].as_str().map(str::to_owned);
+        assert_eq!(amount("capacity", "vendor.com/thing").as_deref(), Some(left));
+        assert_eq!(amount("allocatable", "vendor.com/thing").as_deref(), Some(left));
+        assert_eq!((amount("capacity", "cpu").as_deref(), amount("allocatable", "vendor.com/gone")), (Some("2"), None));
+    }
+}

@@ -302,13 +302,13 @@ fn what_is_not_done_is_refused_with_its_path() {
             NO_POD_RESOURCE,
         ),
         (
-            container(json!({"resources": {"limits": {"hugepages-2Mi": "2Mi", "example.com/gpu": "1"}}})),
-            "spec.containers[0].resources.limits[example.com/gpu]",
+            container(json!({"resources": {"limits": {"hugepages-2Mi": "2Mi", "kubernetes.io/gpu": "1"}}})),
+            "spec.containers[0].resources.limits[kubernetes.io/gpu]",
             NO_RESOURCE,
         ),
         (
-            container(json!({"resources": {"limits": {"example.com/disk": "2"}}})),
-            "spec.containers[0].resources.limits[example.com/disk]",
+            container(json!({"resources": {"limits": {"attachable-volumes-x": "2", "example.com/disk": "2"}}})),
+            "spec.containers[0].resources.limits[attachable-volumes-x]",
             NO_RESOURCE,
         ),
     ] {
@@ -324,7 +324,7 @@ fn what_has_no_effect_on_a_linux_node_refuses_nothing() {
     let refused = refusals(json!({
         "containers": [{
             "name": "c", "securityContext": {"windowsOptions": windows},
-            "resources": {"limits": {"example.com/gpu": "0"}},
+            "resources": {"limits": {"kubernetes.io/gpu": "0"}},
         }],
         "securityContext": {"windowsOptions": windows}, "schedulingGates": [{"name": "example.com/g"}],
         "schedulingGroup": {"podGroupName": "g"}, "preemptionPolicy": "Never", "hostUsers": true, "resourceClaims": [],

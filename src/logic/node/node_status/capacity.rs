@@ -8,10 +8,12 @@ use k8s_openapi::api::core::v1::NodeStatus;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::model::quantity::{Format, Quantity};
-use crate::logic::node::node_object::{is_extended, same_amount};
+use crate::logic::node::node_object::same_amount;
 use crate::logic::resources::EPHEMERAL_STORAGE;
 use crate::logic::resources::portion::Portion;
-use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, hugepage_capacity, resource_list};
+use crate::logic::resources::{
+    CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, hugepage_capacity, is_extended, resource_list,
+};
 
 /// The resource name of the number of pods.
 pub const PODS: &str = "pods";

@@ -99,7 +99,7 @@ fn shortages(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Fail
             Some(capacity) => number(name, capacity),
             // Pages that the node does not have are none.
             None if name.starts_with(HUGEPAGES_PREFIX) => 0,
-            // Resources that the node does not know (extended resources of others) are nobody's to refuse here.
+            // As upstream: an extended resource that the node does not have is the cluster's, or a driver's to give.
             None => continue,
         };
         let used = others.used(name);

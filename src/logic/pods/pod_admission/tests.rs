@@ -76,6 +76,35 @@ fn a_pod_is_taken_only_where_it_fits() {
     assert_eq!(message, "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000");
 }
 
+/// RES-59: extended resources count where the node has them. Upstream leaves those of the cluster, which the node does not
+/// have, to others.
+#[test]
+fn res_59_extended_resources_count_where_the_node_has_them() {
+    let asks = |name: &str, amount: &str| {
+        let requests = json!({"requests": {name: amount}});
+        pod(json!({"containers": [{"name": "a", "resources": requests}], "tolerations": tolerant()}))
+    };
+    let mut node = node();
+    let allocatable =
+        json!({"cpu": "2", "memory": "1Gi", "pods": "9", "vendor.com/thing": "3", "vendor.com/none": "0"});
+    node.status.as_mut().expect("a status").allocatable = serde_json::from_value(allocatable).expect("amounts");
+    let judged =
+        |pod: &Pod, others: &[Pod]| judge_among(pod, &room(others), &[], at(&node, &NodeAbilities::default())).0;
+    let two = asks("vendor.com/thing", "2");
+    assert_eq!(name_of(judged(&two, &[])), "admitted");
+    let Verdict::Never { reason, message } = judged(&two, std::slice::from_ref(&two)) else { panic!("refused") };
+    assert_eq!(reason, "OutOfvendor.com/thing");
+    assert_eq!(message, "Node didn't have enough resource: vendor.com/thing, requested: 2, used: 2, capacity: 3");
+    for (name, expected) in [
+        ("vendor.com/none", "OutOfvendor.com/none"),
+        ("vendor.com/missing", "admitted"),
+        ("hugepages-2Mi", "OutOfhugepages-2Mi"),
+        ("kubernetes.io/counted", "PodFeatureUnsupported"),
+    ] {
+        assert_eq!(name_of(judged(&asks(name, "1"), &[])), expected, "{name}");
+    }
+}
+
 #[test]
 fn a_pod_is_taken_only_where_it_wants_to_be() {
     let with = |spec: Value| {
