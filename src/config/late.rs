@@ -62,6 +62,10 @@ fn check_running(flags: &Flags, config: &Config) -> Result<(), String> {
     for (flag, reserved) in [("kube-reserved", &config.kube_reserved), ("system-reserved", &config.system_reserved)] {
         check_reserved(reserved).map_err(|error| format!("--{flag} value failed to parse: {error}"))?;
     }
+    let burst = flags.cpu_burst_max_percent;
+    if !(0..=100).contains(&burst) {
+        return Err(format!("--cpu-burst-max-percent {burst} must be between 0 and 100, inclusive"));
+    }
     check_qos_reserved(&config.qos_reserved)
         .map_err(|error| format!("--qos-reserved value failed to parse: {error}"))?;
     if !["none", "static"].contains(&config.cpu_manager_policy.as_str()) {

@@ -226,8 +226,15 @@ impl Serialize for Configz<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("kubeletconfig", &Value::Object(fields))?;
         // Settings of our own that change decisions; without them the answer is upstream's.
+        let mut own = serde_json::Map::new();
         if self.1.eviction_by_available_memory {
-            map.serialize_entry("podwright", &serde_json::json!({ "evictionByAvailableMemory": true }))?;
+            own.insert("evictionByAvailableMemory".to_owned(), true.into());
+        }
+        if self.1.cpu_burst_max_percent != 0 {
+            own.insert("cpuBurstMaxPercent".to_owned(), self.1.cpu_burst_max_percent.into());
+        }
+        if !own.is_empty() {
+            map.serialize_entry("podwright", &own)?;
         }
         map.end()
     }

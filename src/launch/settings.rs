@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::host::HostFacts;
+use super::host::{HostFacts, is_kernel};
 use crate::actors::settings::{
     LogSettings, NetworkSettings, PodSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings,
     Settings, SourceSettings, StatisticsSettings,
@@ -34,11 +34,14 @@ use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
 use crate::logic::resources::node_cgroups::{NodeCgroups, ReservedCgroup, TooMuchReserved};
 use crate::logic::resources::{
-    CgroupVersion, EPHEMERAL_STORAGE, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
+    CgroupVersion, CpuBurst, EPHEMERAL_STORAGE, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
 };
 use crate::logic::serving::{ServedLogs, StreamSettings};
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::node_facts::LinuxNodeFacts;
+
+/// The first kernel that has `cpu.max.burst`.
+const CPU_BURST_KERNEL_MIN: [u32; 2] = [5, 14];
 
 /// All that actors are given, a part for each domain.
 ///
@@ -288,6 +291,7 @@ fn resource_options(invocation: &Invocation, host: &HostFacts, capacity: &Capaci
             reserves: config.memory_reservation_policy == "TieredReservation",
             allocatable_bytes: allocatable_memory(capacity, host),
         }),
+        cpu_burst: cpu_burst(invocation, host),
         cpu_cfs_quota: config.cpu_cfs_quota,
         cpu_cfs_quota_period_us: u64::try_from(config.cpu_cfs_quota_period.to_std().as_micros()).unwrap_or(100_000),
         pod_level_resources: invocation.gates.enabled("PodLevelResources"),
@@ -297,6 +301,16 @@ fn resource_options(invocation: &Invocation, host: &HostFacts, capacity: &Capaci
         swap_controller: host.swap_controller,
         limited_swap: (config.memory_swap.swap_behavior == "LimitedSwap" && host.cgroup_version == CgroupVersion::V2)
             .then_some(host.size.swap_bytes),
+    }
+}
+
+/// How much CPU time pods may save up here.
+fn cpu_burst(invocation: &Invocation, host: &HostFacts) -> CpuBurst {
+    match u8::try_from(invocation.flags.cpu_burst_max_percent) {
+        Err(_) | Ok(0) => CpuBurst::Off,
+        Ok(_) if host.cgroup_version == CgroupVersion::V1 => CpuBurst::CgroupV1,
+        Ok(_) if !is_kernel(&host.kernel_release, CPU_BURST_KERNEL_MIN) => CpuBurst::OldKernel,
+        Ok(percent) => CpuBurst::Percent(percent),
     }
 }
 

@@ -58,6 +58,8 @@ reasons! {
     RestartRequested,
     /// Somebody on the node ended a back-off.
     BackOffReset,
+    /// The pod may not save up as much CPU time as it asks for.
+    CPUBurstLimited,
     // Images.
     /// A pull begins.
     Pulling,

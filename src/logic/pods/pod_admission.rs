@@ -28,7 +28,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::pressure::Pressure;
 use crate::logic::model::time::Moment;
-use crate::logic::resources::{has_pod_level_resources, is_critical};
+use crate::logic::resources::{asked_cpu_burst, has_pod_level_resources, is_critical};
 pub use declared_features::update_problem;
 use placing::Placing;
 use predicates::{Failure, failures};
@@ -461,6 +461,9 @@ fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
     }
     if let Some(message) = abilities.sysctls.refusal(pod) {
         return Some(never("SysctlForbidden", message));
+    }
+    if let Err(error) = asked_cpu_burst(pod) {
+        return Some(never("InvalidCPUBurst", error.to_string()));
     }
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
     if label.is_some_and(|os| os != OS) {

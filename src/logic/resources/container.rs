@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+use super::cpu_burst::burst_unified;
 use super::memory_qos::container_unified;
 use super::{
     CPU, CgroupVersion, MEMORY, NodeMemory, QosClass, Quantity, ResourceList, ResourceOptions, amount,
@@ -52,6 +53,7 @@ pub fn container_resources(
     resources.oom_score_adj = container_oom_score_adj(pod, container, node, options);
     limit_swap(&mut resources, pod, container, node, options);
     resources.unified.extend(container_unified(pod, container, options));
+    resources.unified.extend(burst_unified(pod, resources.cpu_quota, options));
     resources
 }
 

@@ -16,6 +16,7 @@ pub mod allocations;
 pub mod cgroup_name;
 mod container;
 mod conversions;
+mod cpu_burst;
 pub mod cpu_manager;
 pub mod memory_manager;
 mod memory_qos;
@@ -34,6 +35,9 @@ pub use conversions::{
     CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, hugepage_capacity, hugepage_limits, hugepage_unit_name,
     milli_cpu_to_quota, milli_cpu_to_shares, quota_to_milli_cpu, shares_to_milli_cpu, shares_to_weight,
     weight_to_shares,
+};
+pub use cpu_burst::{
+    CPU_BURST_ANNOTATION, CpuBurst, CpuBurstNotice, InvalidCpuBurst, asked_cpu_burst, cpu_burst_notice,
 };
 pub use memory_qos::MemoryQos;
 pub use node_cgroups::{
@@ -110,6 +114,8 @@ pub struct ResourceOptions {
     pub limited_swap: Option<i64>,
     /// Gate `MemoryQoS`, on a v2 host.
     pub memory_qos: Option<MemoryQos>,
+    /// `--cpu-burst-max-percent`, as far as the host can do it.
+    pub cpu_burst: CpuBurst,
 }
 
 impl Default for ResourceOptions {
@@ -125,6 +131,7 @@ impl Default for ResourceOptions {
             swap_controller: false,
             limited_swap: None,
             memory_qos: None,
+            cpu_burst: CpuBurst::Off,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::cpu_burst::burst_unified;
 use super::memory_qos::pod_unified;
 use super::pod_sums::limits_by_moment;
 use super::{
@@ -66,6 +67,8 @@ pub fn pod_cgroup_settings(pod: &Pod, exclusive_cpus: bool, options: &ResourceOp
     if cpu_limited {
         settings.cpu_quota = Some(quota);
         settings.cpu_period = Some(period);
+        // What its containers saved up must not be cut by their pod's own quota.
+        settings.unified.extend(burst_unified(pod, quota, options));
     }
     if memory_limited {
         settings.memory_limit = Some(amount(&limits, MEMORY).value());

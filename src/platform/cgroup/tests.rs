@@ -424,6 +424,24 @@ fn a_cgroup_exists_with_every_controller_that_the_host_has() {
     assert_eq!(error.to_string(), "cgroup [\"half\"] has some missing controllers: cpu, pids");
 }
 
+/// The kernel refuses a quota below the burst.
+#[test]
+fn a_burst_shrinks_before_the_quota_falls_below_it() {
+    let fake = FakeTree::new(ALL);
+    fake.add("podu", ALL, "");
+    let manager = fake.manager(CgroupDriver::Cgroupfs);
+    let quota = |quota| CgroupSettings { cpu_quota: Some(quota), ..CgroupSettings::default() };
+    manager.update(&name("/podu"), &quota(50_000)).expect("a kernel without burst");
+    fs::write(fake.path("podu/cpu.max.burst"), "40000").expect("written");
+    manager.update(&name("/podu"), &quota(50_000)).expect("above the burst");
+    assert_eq!(fake.read("podu/cpu.max.burst"), "40000");
+    manager.update(&name("/podu"), &quota(20_000)).expect("below the burst");
+    assert_eq!(
+        (fake.read("podu/cpu.max.burst").as_str(), fake.read("podu/cpu.max").as_str()),
+        ("20000", "20000 100000")
+    );
+}
+
 #[test]
 fn a_control_that_the_host_lacks_is_named_with_the_value() {
     let fake = FakeTree::new("memory");

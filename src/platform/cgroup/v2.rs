@@ -219,6 +219,9 @@ fn hand_down(directory: &Directory, wanted: &BTreeSet<String>) -> Result<(), Cgr
 /// Writes the settings, each one tried.
 fn apply(directory: &Directory, name: &CgroupName, settings: &CgroupSettings) -> Result<(), CgroupError> {
     let mut first = FirstError::default();
+    if let Some(quota) = settings.cpu_quota.filter(|quota| *quota > 0) {
+        first.note(fit_burst(directory, quota));
+    }
     for (file, value) in values(settings) {
         first.note(directory.write(&file, &value));
     }
@@ -229,6 +232,15 @@ fn apply(directory: &Directory, name: &CgroupName, settings: &CgroupSettings) ->
         first.note(write_unified(directory, name, file, value));
     }
     first.finish()
+}
+
+/// The kernel refuses a quota below the burst that a cgroup has: such a burst shrinks first.
+fn fit_burst(directory: &Directory, quota: i64) -> Result<(), CgroupError> {
+    const FILE: &str = "cpu.max.burst";
+    match directory.read_if_there(FILE)? {
+        Some(text) if directory.parse_limit(FILE, &text)? > quota => directory.write(FILE, &quota.to_string()),
+        _ => Ok(()),
+    }
 }
 
 /// The values that are written for the common settings, in order.

@@ -104,8 +104,11 @@ const UPSTREAM_ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Words of our own, each with why there is no word of upstream for it.
-const OWN: &[(&str, &str)] =
-    &[("BackOffReset", "the local socket's `reset-back-off`"), ("RestartRequested", "the local socket's `restart`")];
+const OWN: &[(&str, &str)] = &[
+    ("BackOffReset", "the local socket's `reset-back-off`"),
+    ("CPUBurstLimited", "the annotation podwright.io/cpu-burst"),
+    ("RestartRequested", "the local socket's `restart`"),
+];
 
 fn words(list: &[(&'static str, &'static str)]) -> BTreeSet<&'static str> {
     list.iter().map(|(word, _)| *word).collect()

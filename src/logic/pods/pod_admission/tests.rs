@@ -76,6 +76,23 @@ fn a_pod_is_taken_only_where_it_fits() {
     assert_eq!(message, "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000");
 }
 
+/// An annotation of our own: one that says nothing is refused by name rather than left out in silence.
+#[test]
+fn a_cpu_burst_that_is_no_percentage_is_refused() {
+    let with = |value: &str| {
+        let mut pod = pod(json!({"containers": [{"name": "a"}], "tolerations": tolerant()}));
+        pod.metadata.annotations = Some([("podwright.io/cpu-burst".to_owned(), value.to_owned())].into());
+        pod
+    };
+    assert_eq!(reason(&with("50%"), &[]), "admitted");
+    let Verdict::Never { reason, message } = judge(&with("much"), Some(&node()), &NodeAbilities::default()) else {
+        panic!("refused")
+    };
+    assert_eq!(reason, "InvalidCPUBurst");
+    let expected = "invalid annotation podwright.io/cpu-burst: \"much\" is no whole percentage from 0 to 100";
+    assert_eq!(message, expected);
+}
+
 /// RES-59: extended resources count where the node has them. Upstream leaves those of the cluster, which the node does not
 /// have, to others.
 #[test]

@@ -13,6 +13,7 @@ use crate::cri::pod_mapping::{
 };
 use crate::cri::{ContainerConfig, LinuxContainerResources, PodSandboxConfig};
 use crate::logic::environment::field_path::Addresses;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_pod::RuntimeSandbox;
 use crate::logic::network::dns::{DnsWarning, NodeDns, Resolver};
 use crate::logic::network::hostname::PodHostname;
@@ -20,7 +21,8 @@ use crate::logic::network::hosts_file::{host_network_hosts_file, pod_network_hos
 use crate::logic::pods::container_actions::StartContainer;
 use crate::logic::pods::hooks::stop_signal;
 use crate::logic::resources::{
-    LinuxResources, container_hugepage_limits, container_resources, overhead_resources, pod_qos, sandbox_resources,
+    LinuxResources, container_hugepage_limits, container_resources, cpu_burst_notice, overhead_resources, pod_qos,
+    sandbox_resources,
 };
 use crate::messages::event_recorder::EventSubject;
 use crate::platform::cluster::objects::{ObjectError, patiently};
@@ -57,6 +59,10 @@ impl JobSite {
                 self.tell(cause, node.warning(reason.clone(), message));
             }
             self.tell(cause, self.subject(String::new()).warning(reason, pod_message));
+        }
+        if let Some(notice) = cpu_burst_notice(pod, self.tools.settings.resources.options.cpu_burst) {
+            let event = self.subject(String::new()).warning(EventReason::CPUBurstLimited, notice.to_string());
+            self.tell(cause, event);
         }
         Ok(config)
     }
