@@ -18,8 +18,8 @@ use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::allocations::ResourceManagers;
 use crate::logic::resources::cgroup_name::CgroupTree;
-use crate::logic::resources::node_cgroups::NodeCgroups;
 use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
+use crate::logic::resources::node_cgroups::{MachineSize, NodeCgroups};
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::{ServedLogs, StreamSettings};
 
@@ -226,6 +226,10 @@ pub struct NodeSettings {
     pub names_alone_serve: bool,
     /// When the machine booted, where that is known.
     pub booted: Option<Moment>,
+    /// The machine's size at the start; `None`: as it is found first.
+    pub size: Option<MachineSize>,
+    /// `--follow-machine-size`, ours: changes of that size count.
+    pub follows_size: bool,
     /// The folder of device plugins was not there before this start: the machine is a new one. Amounts that the Node
     /// has of extended resources are those of another machine (NODE-13).
     pub devices_lost: bool,
@@ -255,6 +259,8 @@ impl Default for NodeSettings {
             lease_seconds: 40,
             names_alone_serve: false,
             booted: None,
+            size: None,
+            follows_size: false,
             devices_lost: false,
             memory_may_be_swapped: false,
             pod_cidr: String::new(),

@@ -191,7 +191,7 @@ macro_rules! children {
                 actor: actors::resources::resource_manager::ResourceManager,
                 address: resource_manager: Address<ResourceManagerMsg>,
                 args: resources::resource_manager_args,
-                learns_from: [PodManager],
+                learns_from: [PodManager, NodeStatus],
             }
             /// Images: policy, back-off, queue, rate.
             ImageManager {

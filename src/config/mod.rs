@@ -230,6 +230,9 @@ impl Serialize for Configz<'_> {
         if self.1.eviction_by_available_memory {
             own.insert("evictionByAvailableMemory".to_owned(), true.into());
         }
+        if self.1.follow_machine_size {
+            own.insert("followMachineSize".to_owned(), true.into());
+        }
         if self.1.cpu_burst_max_percent != 0 {
             own.insert("cpuBurstMaxPercent".to_owned(), self.1.cpu_burst_max_percent.into());
         }

@@ -63,6 +63,8 @@ pub(super) fn settings(
         lease_seconds: config.node_lease_duration_seconds,
         names_alone_serve: invocation.gates.enabled("AllowDNSOnlyNodeCSR"),
         booted: host.booted,
+        size: Some(host.size.clone()),
+        follows_size: invocation.flags.follow_machine_size,
         devices_lost: host.devices_lost,
         memory_may_be_swapped: host.memory_may_be_swapped,
         pod_cidr: config.pod_cidr.clone(),

@@ -341,7 +341,7 @@ fn resize(invocation: &Invocation) -> ResizeGates {
     }
 }
 
-/// What the cgroups above the pods' own are limited to.
+/// The limits of the cgroups above the pods' own.
 fn node_cgroups(
     config: &Config,
     host: &HostFacts,

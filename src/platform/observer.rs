@@ -198,7 +198,7 @@ pub enum Observation<'a> {
         /// How long it took.
         took: Duration,
     },
-    /// What the kernel keeps for pods was written (gate `MemoryQoS`).
+    /// The memory that the kernel keeps for pods was written (gate `MemoryQoS`).
     MemoryKept {
         /// For guaranteed pods, in bytes: never taken back.
         hard: i64,

@@ -195,7 +195,7 @@ impl Incarnation {
         let faults: Arc<dyn trace::Faults> = Arc::<Crashes>::clone(crashes);
         let trace = Trace::with_faults(clock, Some(faults));
         let mut settings = settings(node.time.now());
-        let facts = facts(machine, &mut settings);
+        node.set_machine(facts(machine, &mut settings));
         adjust(&mut settings);
         let directory = Directory::new(&trace);
         let api = link.map(|link| link.client(&outlet));
@@ -223,7 +223,7 @@ impl Incarnation {
                 statistics: outlet.clone(),
                 network_rules: outlet.clone(),
                 placement: outlet.clone(),
-                facts: Arc::new(facts),
+                facts: outlet.clone(),
             },
         };
         let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });

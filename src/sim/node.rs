@@ -4,6 +4,7 @@ pub mod appetites;
 pub(super) mod busy;
 pub mod cgroups;
 pub mod disk;
+pub mod machine_facts;
 pub mod machines;
 pub mod manifests;
 pub mod network_rules;
@@ -35,6 +36,7 @@ use super::story::Story;
 use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerEventKind, SandboxState};
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+use crate::platform::host::node_facts::FixedNodeFacts;
 
 /// The effect of a call whose caller left, and how late it comes.
 type Orphan = (Duration, Box<dyn FnOnce(&Node) + Send>);
@@ -69,6 +71,8 @@ pub struct Node {
     pub cgroups: Mutex<Cgroups>,
     /// The packet filter.
     pub firewall: Mutex<Firewall>,
+    /// The machine: its size, addresses, CPUs. Set when the agent starts first.
+    pub machine: Mutex<Option<FixedNodeFacts>>,
     /// Processes that are no containers'.
     pub processes: Mutex<Processes>,
     /// The static pod path.
@@ -115,6 +119,7 @@ impl Node {
             disk: Mutex::default(),
             cgroups: Mutex::default(),
             firewall: Mutex::default(),
+            machine: Mutex::default(),
             processes: Mutex::default(),
             manifests: Manifests::default(),
             runtime_up: AtomicBool::new(true),

@@ -296,6 +296,54 @@ start_is_refused() {
 
 running_at_most() { [ "$(count_running)" -le "$1" ]; }
 
+# The reservation for daemons is written into their slice, which has to be there (RES-16), and a container may save up CPU
+# time by an annotation of ours: the runtime keeps it, and so does an update of another limit.
+test_reserved() {
+    local slice=/sys/fs/cgroup/pwdaemons.slice
+    echo "--- reserved cgroups and CPU burst"
+    cp "$CONFIG" /tmp/config
+    printf 'enforceNodeAllocatable: [pods, system-reserved]\nsystemReservedCgroup: /pwdaemons.slice\n' >>"$CONFIG"
+    systemctl restart podwright
+    check "the agent ends without the slice, and says why" within 60 journal_says \
+        'Failed to enforce System Reserved Cgroup Limits on .*/pwdaemons.slice.*could not read controllers'
+    systemctl stop podwright
+    systemd-run --quiet --unit=pwdaemon --slice=pwdaemons.slice sleep 100000
+    mkdir -p /etc/systemd/system/podwright.service.d
+    printf '[Service]\nExecStart=\nExecStart=/usr/bin/podwright --config=%s --cpu-burst-max-percent=50\n' "$CONFIG" \
+        >/etc/systemd/system/podwright.service.d/burst.conf
+    cat >"$MANIFESTS/burst.yaml" <<'YAML'
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"burst","namespace":"default",
+"annotations":{"podwright.io/cpu-burst":"80%"}},"spec":{"terminationGracePeriodSeconds":1,
+"containers":[{"name":"saver","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent",
+"command":["sleep","100000"],"resources":{"requests":{"cpu":"100m"},"limits":{"cpu":"200m"}}}]}}
+YAML
+    systemctl daemon-reload
+    systemctl reset-failed podwright 2>/dev/null
+    check "it starts with the slice" systemctl start podwright
+    check "the slice has the CPU weight of the reservation" within 60 file_has $slice/cpu.weight 4
+    check "it has its memory" is "$(cat $slice/memory.max)" $((200 << 20))
+    check "systemd knows of it" is "$(systemctl show -P MemoryMax pwdaemons.slice)" $((200 << 20))
+    check "the pod runs" within 180 container_runs saver
+    check "a container saves up as much as the node allows" burst_is saver 10000
+    check "its pod, too" pod_burst_is saver 10000
+    check "the node allows less than was asked for" within 30 eval 'podwright explain default/burst | grep -q "this node allows 50%"'
+    check "a reload of systemd takes nothing away" systemctl daemon-reload
+    check "the pod still has it" pod_burst_is saver 10000
+    rm -f "$MANIFESTS/burst.yaml" /etc/systemd/system/podwright.service.d/burst.conf
+    check "the pod ends" within 120 eval '! container_runs saver'
+    systemctl stop pwdaemon
+    systemctl daemon-reload
+    cp /tmp/config "$CONFIG"
+    check "the unit restarts" systemctl restart podwright
+    check "the pods are Ready again" within 120 pods_ready 2
+}
+file_has() { is "$(cat "$1")" "$2"; }
+container_id() { ctr_ containers ls -q "labels.\"io.kubernetes.container.name\"==$1"; }
+container_runs() { [ -n "$(container_id "$1")" ] && ctr_ tasks ls | grep "^$(container_id "$1") " | grep -q RUNNING; }
+container_cgroup() { find "$(kubepods systemd)" -type d -name "*$(container_id "$1")*" | head -n 1; }
+burst_is() { is "$(cat "$(container_cgroup "$1")/cpu.max.burst")" "$2"; }
+pod_burst_is() { is "$(cat "$(dirname "$(container_cgroup "$1")")/cpu.max.burst")" "$2"; }
+
 # Pressure of pods has figures with the cgroups of version 2, where version 1 shows zeros (OBS-22).
 test_pressure() {
     echo "--- pressure"
@@ -352,5 +400,6 @@ test_stop
 remove_pods cgroupfs
 test_driver systemd
 test_huge_pages systemd
+test_reserved
 test_stop
 remove_pods systemd

@@ -126,7 +126,7 @@ impl Actor for PodManager {
                 }
             }
             PodManagerMsg::NodeChanged(node) => self.take_node(node, context),
-            PodManagerMsg::HostChanged(host) => self.workers.take_host(host, context),
+            PodManagerMsg::HostChanged { ips, machine } => self.workers.take_host(ips, machine, context),
             PodManagerMsg::PodOver(uid) => self.take_over(&uid, context),
             PodManagerMsg::WorkerFinished(uid) => self.take_finished(&uid, context),
             PodManagerMsg::Demanded { pod, demand, reply } => self.pass_on(&pod, demand, reply, context),

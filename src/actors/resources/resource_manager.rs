@@ -35,7 +35,7 @@ pub struct Args {
     pub node_name: String,
     /// Where the agent's cgroups are.
     pub tree: CgroupTree,
-    /// What pods together and the host's daemons may use.
+    /// The limits of all pods together and of the host's daemons.
     pub node: NodeCgroups,
     /// How resources become figures.
     pub options: ResourceOptions,
@@ -50,6 +50,8 @@ pub struct Args {
 /// See the module.
 pub struct ResourceManager {
     args: Arc<Args>,
+    /// The same limits, on the machine as it is now.
+    node: Arc<NodeCgroups>,
     active: TierSums,
     /// The settings of the tiers, once they are made.
     tiers: Option<Box<Tiers>>,
@@ -74,6 +76,7 @@ impl Actor for ResourceManager {
 
     fn begin(args: Args, context: &mut Context<ResourceManagerMsg>) -> Self {
         let mut manager = Self {
+            node: Arc::new(args.node.clone()),
             args: Arc::new(args),
             active: TierSums::default(),
             tiers: None,
@@ -92,9 +95,13 @@ impl Actor for ResourceManager {
             ResourceManagerMsg::ActivePods(active) => {
                 self.active = active;
                 // Most pods change nothing of the tiers. Changes by somebody else are mended by and by.
-                if self.busy || self.tiers.as_deref() != Some(&tiers(&self.args, &self.active)) {
+                if self.busy || self.tiers.as_deref() != Some(&self.wanted()) {
                     self.refresh(context);
                 }
+            }
+            ResourceManagerMsg::MachineChanged(size) => {
+                self.node = Arc::new(self.args.node.resized(&size));
+                self.refresh(context);
             }
             ResourceManagerMsg::RefreshDue => {
                 self.refresh(context);
@@ -124,6 +131,10 @@ impl Actor for ResourceManager {
 }
 
 impl ResourceManager {
+    fn wanted(&self) -> Tiers {
+        tiers(&self.node, &self.args.options, &self.active)
+    }
+
     fn refresh(&mut self, context: &mut Context<ResourceManagerMsg>) {
         // Without cgroups per class only a root of the pods' own is limited.
         if !self.args.tree.per_qos() && *self.args.tree.pods() == CgroupName::root() {
@@ -133,12 +144,13 @@ impl ResourceManager {
             self.again = true;
             return;
         }
-        let (args, wanted) = (Arc::clone(&self.args), Box::new(tiers(&self.args, &self.active)));
+        let (args, wanted) = (Arc::clone(&self.args), Box::new(self.wanted()));
+        let node = Arc::clone(&self.node);
         let is_first = !self.made_once;
         let work = blocking::run(move || {
             let unlimited = set_tiers(&args, &wanted).map_err(|error| error.to_string())?;
             let unlimited = unlimited.as_ref().map(CgroupError::to_string);
-            let reserved = if is_first { set_reserved(&args) } else { vec![] };
+            let reserved = if is_first { set_reserved(&args, &node) } else { vec![] };
             Ok(TiersMade { tiers: wanted, unlimited, reserved })
         });
         context.start("set tier cgroups", "kubepods", work, |outcome| ResourceManagerMsg::TiersMade(outcome.into()));
@@ -191,10 +203,10 @@ fn fail(problem: String, context: &mut Context<ResourceManagerMsg>) {
     context.escalate(problem);
 }
 
-fn tiers(args: &Args, active: &TierSums) -> Tiers {
-    let mut all = args.node.of_pods();
-    let reserved = reserved_tier_settings(active, &args.options);
-    let kept = args.options.memory_qos.map(|qos| match qos.reserves {
+fn tiers(node: &NodeCgroups, options: &ResourceOptions, active: &TierSums) -> Tiers {
+    let mut all = node.of_pods();
+    let reserved = reserved_tier_settings(active, options);
+    let kept = options.memory_qos.map(|qos| match qos.reserves {
         true => (active.guaranteed_memory, active.burstable_memory),
         false => (0, 0),
     });
@@ -202,7 +214,7 @@ fn tiers(args: &Args, active: &TierSums) -> Tiers {
     all.unified.extend(above);
     let (mut burstable, mut best_effort) = (burstable_tier_settings(active), best_effort_tier_settings());
     burstable.unified.extend(below);
-    if let Some([of_burstable, of_best_effort]) = args.node.tier_memory(active) {
+    if let Some([of_burstable, of_best_effort]) = node.tier_memory(active) {
         burstable.memory_limit = Some(of_burstable);
         best_effort.memory_limit = Some(of_best_effort);
     }
@@ -244,10 +256,10 @@ fn set_tiers(args: &Args, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupEr
 }
 
 /// Limits the reserved cgroups, up to the first that cannot be limited. They are the host's: none is made.
-fn set_reserved(args: &Args) -> Vec<ReservedSet> {
+fn set_reserved(args: &Args, node: &NodeCgroups) -> Vec<ReservedSet> {
     let mut done = vec![];
-    for reserved in &args.node.reserved {
-        match set_one_reserved(args, reserved) {
+    for reserved in &node.reserved {
+        match set_one_reserved(args, node, reserved) {
             Ok(()) => done.push(ReservedSet::Enforced(reserved.enforced())),
             Err(error) => {
                 done.push(ReservedSet::Failed(reserved.failed(&error)));
@@ -258,9 +270,9 @@ fn set_reserved(args: &Args) -> Vec<ReservedSet> {
     done
 }
 
-fn set_one_reserved(args: &Args, reserved: &ReservedCgroup) -> Result<(), CgroupError> {
+fn set_one_reserved(args: &Args, node: &NodeCgroups, reserved: &ReservedCgroup) -> Result<(), CgroupError> {
     let name = CgroupName::from_setting(&reserved.cgroup, args.cgroups.driver())?;
-    let settings = reserved.settings(&name, args.node.cpus.as_deref(), &args.options)?;
+    let settings = reserved.settings(&name, node.cpus.as_deref(), &args.options)?;
     args.cgroups.validate(&name)?;
     args.cgroups.update(&name, &settings)
 }

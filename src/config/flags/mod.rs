@@ -78,6 +78,8 @@ pub struct Flags {
     pub offline_store: bool,
     /// `--eviction-by-available-memory`, ours: `memory.available` is the kernel's `MemAvailable`.
     pub eviction_by_available_memory: bool,
+    /// `--follow-machine-size`, ours: CPUs and memory that come and go while the agent runs count.
+    pub follow_machine_size: bool,
     /// `--cpu-burst-max-percent`, ours: how much of its CPU quota a container may save up by the annotation.
     pub cpu_burst_max_percent: i32,
     /// `--stream-origins`, ours: the only `Origin`s that may open streams; empty for any.
@@ -128,6 +130,7 @@ impl Flags {
             refuse_insecure_defaults: flag("refuse-insecure-defaults"),
             offline_store: flag("offline-store"),
             eviction_by_available_memory: flag("eviction-by-available-memory"),
+            follow_machine_size: flag("follow-machine-size"),
             cpu_burst_max_percent: number("cpu-burst-max-percent"),
             stream_origins: serde_json::from_value(value("stream-origins")).unwrap_or_default(),
             stream_get_needs_create: flag("stream-get-needs-create"),

@@ -27,8 +27,8 @@ fn configz_names_our_own_settings_where_they_change_decisions() {
     );
     let set = Flags { eviction_by_available_memory: true, ..flags() };
     assert_eq!(shown(&set)["podwright"], json!({ "evictionByAvailableMemory": true }));
-    let set = Flags { cpu_burst_max_percent: 50, ..flags() };
-    assert_eq!(shown(&set)["podwright"], json!({ "cpuBurstMaxPercent": 50 }));
+    let set = Flags { cpu_burst_max_percent: 50, follow_machine_size: true, ..flags() };
+    assert_eq!(shown(&set)["podwright"], json!({ "cpuBurstMaxPercent": 50, "followMachineSize": true }));
 }
 
 /// Every default of KubeletConfiguration v1beta1 at 1.36, as `GET /configz` shows it.

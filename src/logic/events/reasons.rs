@@ -158,6 +158,8 @@ reasons! {
     FailedNodeAllocatableEnforcement,
     /// The host has cgroup v1.
     CgroupV1,
+    /// CPUs or memory were added to the machine, or taken away.
+    MachineSizeChanged,
     /// The host may swap what is to be in memory alone.
     PossibleMemoryBackedVolumesOnDisk,
     /// The host's resolver configuration is longer than is allowed.

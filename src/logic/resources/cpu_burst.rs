@@ -71,7 +71,7 @@ impl fmt::Display for CpuBurstNotice {
     }
 }
 
-/// What the pod asks for, in percent; `None` without the annotation, and for 0.
+/// The pod's wish, in percent; `None` without the annotation, and for 0.
 ///
 /// # Errors
 /// A value that is no percentage.
@@ -88,7 +88,7 @@ pub fn asked_cpu_burst(pod: &Pod) -> Result<Option<u8>, InvalidCpuBurst> {
     }
 }
 
-/// What is to be said of the pod's wish; `None` when it is followed whole, or there is none.
+/// The words about the pod's wish; `None` when it is followed whole, or there is none.
 pub fn cpu_burst_notice(pod: &Pod, allowed: CpuBurst) -> Option<CpuBurstNotice> {
     let asked = asked_cpu_burst(pod).ok()??;
     match allowed {
@@ -98,7 +98,7 @@ pub fn cpu_burst_notice(pod: &Pod, allowed: CpuBurst) -> Option<CpuBurstNotice> 
     }
 }
 
-/// What is written for a cgroup of the pod with this quota, in microseconds; nothing without a quota.
+/// The burst of a cgroup of the pod with this quota, in microseconds; nothing without a quota.
 pub(super) fn burst_unified(pod: &Pod, quota: i64, options: &ResourceOptions) -> BTreeMap<String, String> {
     let CpuBurst::Percent(allowed) = options.cpu_burst else { return BTreeMap::new() };
     let asked = asked_cpu_burst(pod).unwrap_or(None);

@@ -67,7 +67,7 @@ pub fn pod_cgroup_settings(pod: &Pod, exclusive_cpus: bool, options: &ResourceOp
     if cpu_limited {
         settings.cpu_quota = Some(quota);
         settings.cpu_period = Some(period);
-        // What its containers saved up must not be cut by their pod's own quota.
+        // The pod's own quota must not cut the time that its containers saved up.
         settings.unified.extend(burst_unified(pod, quota, options));
     }
     if memory_limited {

@@ -34,6 +34,8 @@ pub enum NodeWait {
     LookDue,
     /// Before the Node is watched again.
     WatchDue,
+    /// Before the machine's size is looked at where no status is made.
+    SizeDue,
 }
 
 /// News of the host or the runtime.
@@ -45,6 +47,8 @@ pub enum NodeFinding {
     ResolvConfRead(Ended<String>),
     /// The facts of host and runtime for one status.
     Gathered(Result<Box<Gathered>, Panicked>),
+    /// The host, for the machine's size.
+    SizeRead(Result<Box<HostFacts>, Panicked>),
 }
 
 /// How a call of the API server for the Node ended.

@@ -18,6 +18,7 @@ use crate::logic::pods::pod_lifecycle::Demand;
 use crate::logic::pods::pod_manager::leftovers::{Found, Swept};
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
 use crate::logic::pods::pod_resize::PodResources;
+use crate::logic::resources::node_cgroups::MachineNow;
 use crate::messages::runtime::runtime_monitor::RuntimeHealth;
 use crate::messages::{Describe, Ended, Panicked};
 
@@ -63,7 +64,12 @@ pub enum PodManagerMsg {
     /// From `NodeStatus`: the newest Node object, heartbeats aside; before the node is registered, the one to register with.
     NodeChanged(Arc<Node>),
     /// From `NodeStatus`: the host's addresses, as the newest Node has them, or the host itself while there is none.
-    HostChanged(HostIps),
+    HostChanged {
+        /// The addresses.
+        ips: HostIps,
+        /// The machine, once it is of another size than at the start.
+        machine: Option<Arc<MachineNow>>,
+    },
     /// From a `PodWorker`: nobody wants the pod, its containers have ended, its volumes are unmounted and its cgroup is gone.
     /// With remains or without, it may go from the API and another one take its name.
     PodOver(PodUid),

@@ -12,6 +12,7 @@ use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_lifecycle::{Demand, JobEnd};
 use crate::logic::pods::pod_resize::{PendingResize, PodResources};
 use crate::logic::probes::probe_kind::ProbeKind;
+use crate::logic::resources::node_cgroups::MachineNow;
 use crate::messages::runtime::runtime_monitor::RuntimeHealth;
 use crate::messages::{Ended, describe};
 
@@ -33,7 +34,12 @@ pub enum PodWorkerMsg {
     /// From `PodManager`: whether the runtime can be worked with.
     HealthChanged(RuntimeHealth),
     /// From `PodManager`: the host's addresses are others than its last word, or those that the worker began with.
-    HostChanged(HostIps),
+    HostChanged {
+        /// The addresses.
+        ips: HostIps,
+        /// The machine, once it is of another size than at the start.
+        machine: Option<Arc<MachineNow>>,
+    },
     /// From `Prober`: a probe's threshold was reached.
     Probed {
         /// Of which container.

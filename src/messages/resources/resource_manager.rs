@@ -1,5 +1,6 @@
 //! To `ResourceManager`.
 
+use crate::logic::resources::node_cgroups::MachineSize;
 use crate::logic::resources::{CgroupSettings, TierSums};
 use crate::messages::{Ended, describe};
 
@@ -42,6 +43,8 @@ pub enum ResourceManagerMsg {
     /// From `PodManager`: what the pods that are wanted and not ended ask for; the tiers' settings follow them. Told when it
     /// changes.
     ActivePods(TierSums),
+    /// From `NodeStatus`: CPUs or memory were added to the machine, or taken away.
+    MachineChanged(MachineSize),
     /// From itself: the cgroups of all pods and of the tiers are there, or why they cannot be.
     TiersMade(Ended<TiersMade>),
     /// From itself: time to set them again.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::blocking;
+use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::network::node_addresses::{AddressFacts, AddressSettings};
 use crate::logic::node::node_status::{HostFacts, Machine, Versions};
 use crate::logic::resources::cpu_manager::{CpuInfo, MachineTopology, NumaNode};
@@ -48,6 +49,7 @@ impl FixedNodeFacts {
         let facts = HostFacts {
             machine: Ok(Machine {
                 cpus: 2,
+                cpu_list: "0-1".to_owned(),
                 memory_bytes: 8 << 30,
                 machine_id: "machine-1".to_owned(),
                 system_uuid: "system-1".to_owned(),
@@ -74,6 +76,7 @@ impl FixedNodeFacts {
     pub fn with_topology(mut self, topology: MachineTopology) -> Self {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         if let Ok(machine) = &mut self.facts.machine {
+            machine.cpu_list = topology.cpus.iter().map(|cpu| u64::from(cpu.cpu)).collect::<CpuList>().to_string();
             machine.cpus = i64::try_from(topology.cpus.len()).unwrap_or(i64::MAX);
             machine.memory_bytes = topology.nodes.values().map(|node| number(node.memory_bytes)).sum();
             machine.hugepages.clear();
@@ -118,6 +121,7 @@ impl LinuxNodeFacts {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         Ok(Machine {
             cpus: i64::from(self.host.processors()?),
+            cpu_list: self.host.online_processors()?,
             memory_bytes: number(self.host.memory_bytes()?),
             hugepages: self.host.hugepages()?,
             swap_bytes: number(self.host.swap_bytes()?),

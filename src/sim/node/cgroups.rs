@@ -41,6 +41,9 @@ fn merge(known: &mut CgroupSettings, to: &CgroupSettings) {
     known.cpu_period = to.cpu_period.or(known.cpu_period);
     known.memory_limit = to.memory_limit.filter(|limit| *limit != 0).or(known.memory_limit);
     known.pids_max = to.pids_max.or(known.pids_max);
+    if to.cpuset_cpus.is_some() {
+        known.cpuset_cpus.clone_from(&to.cpuset_cpus);
+    }
     if to.hugepages.is_some() {
         known.hugepages.clone_from(&to.hugepages);
         known.hugepages_otherwise = to.hugepages_otherwise;

@@ -1,9 +1,10 @@
-//! Node: its clock, logs, packet filter, processes and statistics.
+//! Node: its clock, logs, size, packet filter, processes and statistics.
 
 pub(super) mod clock;
 pub(super) mod eviction;
 pub(super) mod hardware;
 pub(super) mod logs;
+pub(super) mod machine_size;
 pub(super) mod network_rules;
 pub(super) mod pressure;
 pub(super) mod process_placement;

@@ -14,6 +14,7 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::network::node_addresses::AddressFacts;
+use crate::logic::resources::node_cgroups::MachineNow;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::node::node_status::{NodeFinding, NodeStatusMsg};
 use crate::messages::pods::pod_manager::PodManagerMsg;
@@ -27,8 +28,8 @@ const HOST_RETRY: Duration = Duration::from_secs(5);
 pub(super) struct Host {
     /// As the host itself said last.
     own: Option<HostIps>,
-    /// The last addresses that `PodManager` was told, and had room for.
-    told: Option<HostIps>,
+    /// The last addresses and size that `PodManager` was told, and had room for.
+    told: Option<(HostIps, Option<Arc<MachineNow>>)>,
     /// The host is asked.
     reading: bool,
     /// It will be asked again.
@@ -74,12 +75,16 @@ impl NodeStatus {
     /// next word.
     pub(super) fn tell_host(&mut self, context: &Context<NodeStatusMsg>) {
         let newest = self.node.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
-        let Some(host) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };
-        if context.try_tell(&self.args.to.pod_manager, PodManagerMsg::HostChanged(host.clone())) {
+        // A changed size is told also before the addresses are known.
+        let newest = newest.or_else(|| self.machine.now().map(|_| HostIps::default()));
+        let newest = newest.map(|ips| (ips, self.machine.now()));
+        let Some((host, machine)) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };
+        let changed = PodManagerMsg::HostChanged { ips: host.clone(), machine: machine.clone() };
+        if context.try_tell(&self.args.to.pod_manager, changed) {
             if let Some(problem) = host.problem() {
                 tracing::warn!(problem, "pods are not told which addresses their host has");
             }
-            self.host.told = Some(host);
+            self.host.told = Some((host, machine));
         }
     }
 

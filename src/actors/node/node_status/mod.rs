@@ -6,6 +6,7 @@
 
 mod calls;
 mod host;
+mod machine_size;
 mod update;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use crate::messages::node::certificate_manager::CertificateManagerMsg;
 use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::messages::node::node_status::{NodeAnswered, NodeFinding, NodeNews, NodeStatusMsg, NodeWait, NodeWatch};
 use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::resources::resource_manager::ResourceManagerMsg;
 use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::{Ended, Panicked};
 use crate::platform::cluster::kube_api::{ApiServer, Lane};
@@ -99,6 +101,8 @@ pub struct Listeners {
     pub node_lease: Address<NodeLeaseMsg>,
     /// Looks at the runtime before its time.
     pub runtime_monitor: Address<RuntimeMonitorMsg>,
+    /// Hears how large the machine is.
+    pub resource_manager: Address<ResourceManagerMsg>,
     /// Records the node's Events.
     pub event_recorder: Address<EventRecorderMsg>,
 }
@@ -134,6 +138,7 @@ pub struct NodeStatus {
     node: KnownNode,
     announced: Announced,
     host: host::Host,
+    machine: machine_size::MachineTrack,
     ranges: PodRanges,
     /// The last answers of the runtime, and when it was asked, as an uptime.
     answers: Option<(Duration, RuntimeAnswers)>,
@@ -170,6 +175,7 @@ impl Actor for NodeStatus {
             node: KnownNode::default(),
             announced: Announced::default(),
             host: host::Host::default(),
+            machine: machine_size::MachineTrack::default(),
             ranges: PodRanges::new(&settings.pod_cidr),
             answers: None,
             work: Work::Idle,
@@ -186,6 +192,8 @@ impl Actor for NodeStatus {
             status.watch(context);
             context.after(LOOK_PERIOD, NodeStatusMsg::Due(NodeWait::LookDue));
             status.register(first, context);
+        } else {
+            status.look_at_size(context);
         }
         status
     }
@@ -206,8 +214,10 @@ impl Actor for NodeStatus {
             NodeStatusMsg::Repeat => {
                 self.announced.forget();
                 self.host.forget_told();
+                self.machine.forget_told();
                 self.tell_known(context);
                 self.tell_host(context);
+                self.tell_size(context);
             }
             NodeStatusMsg::Startup(_) | NodeStatusMsg::Node(_) => self.answer(message),
         }
@@ -223,8 +233,11 @@ impl NodeStatus {
             NodeStatusMsg::Found(finding) => self.found(finding, context),
             NodeStatusMsg::Repeat => {
                 self.host.forget_told();
+                self.machine.forget_told();
                 self.tell_host(context);
+                self.tell_size(context);
             }
+            NodeStatusMsg::Due(NodeWait::SizeDue) => self.look_at_size(context),
             NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
             NodeStatusMsg::News(NodeNews::Health(health)) if health.runtime_problem.is_none() => {
                 self.tell_cidrs(context)
@@ -238,6 +251,7 @@ impl NodeStatus {
             NodeWait::RegisterDue | NodeWait::UpdateDue => self.begin_work(context),
             NodeWait::LookDue => self.look(context),
             NodeWait::WatchDue => self.watch(context),
+            NodeWait::SizeDue => self.look_at_size(context),
         }
     }
 
@@ -246,6 +260,7 @@ impl NodeStatus {
             NodeFinding::HostRead(facts) => self.host_read(facts, context),
             NodeFinding::ResolvConfRead(read) => self.resolv_conf_read(read, context),
             NodeFinding::Gathered(outcome) => self.gathered(outcome, context),
+            NodeFinding::SizeRead(facts) => self.size_read(facts, context),
         }
     }
 

@@ -18,7 +18,10 @@ impl NodeStatus {
         debug_assert!(matches!(self.work, Work::Gathering), "nothing else begins while the facts are read");
         self.again = false; // The update contains all news that others told meanwhile.
         let gathered = match outcome {
-            Ok(gathered) => *gathered,
+            Ok(mut gathered) => {
+                self.take_size(&mut gathered.host, context);
+                *gathered
+            }
             Err(panicked) => {
                 tracing::error!(error = %panicked, "the node's facts cannot be read");
                 return self.rest_or_register_later(context);

@@ -251,8 +251,9 @@ impl PodManager {
     /// The node by which static pods are judged where there is no Node object: the host itself.
     pub(super) fn own_node(&self) -> Node {
         let settings = &self.args.settings;
-        let mut allocatable: BTreeMap<String, ApiQuantity> = NodeFacts::of(None, &settings.means)
-            .allocatable
+        let own = self.workers.machine().map(|machine| machine.allocatable.clone());
+        let mut allocatable: BTreeMap<String, ApiQuantity> = own
+            .unwrap_or_else(|| NodeFacts::of(None, &settings.means).allocatable)
             .iter()
             .map(|(name, quantity)| (name.clone(), ApiQuantity(quantity.to_string())))
             .collect();

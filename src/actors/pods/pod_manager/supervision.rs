@@ -90,6 +90,7 @@ impl PodManager {
             born,
             stage,
             host: self.workers.host().clone(),
+            machine: self.workers.machine().cloned(),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_lifecycle::{Demand, Stage};
 use crate::logic::pods::pod_resize::PendingResize;
+use crate::logic::resources::node_cgroups::MachineNow;
 use crate::messages::pods::pod_manager::{PodManagerMsg, WorkersMsg};
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 
@@ -49,7 +50,7 @@ impl Owed {
         match message {
             PodWorkerMsg::SpecChanged(_) | PodWorkerMsg::Terminate { .. } => Self { orders: true, ..Self::default() },
             PodWorkerMsg::HealthChanged(_) => Self { health: true, ..Self::default() },
-            PodWorkerMsg::HostChanged(_) => Self { host: true, ..Self::default() },
+            PodWorkerMsg::HostChanged { .. } => Self { host: true, ..Self::default() },
             PodWorkerMsg::Repeat => Self { repeat: true, ..Self::default() },
             PodWorkerMsg::Observed(seen) => Self { observed: Some(Arc::clone(seen)), ..Self::default() },
             PodWorkerMsg::Probed { .. }
@@ -189,6 +190,8 @@ pub(super) struct Workers {
     health: RuntimeHealth,
     /// The host's addresses, as workers are told.
     host: HostIps,
+    /// The machine, once it is of another size than at the start.
+    machine: Option<Arc<MachineNow>>,
     retell: Retell,
     pace: StartPace,
 }
@@ -201,6 +204,7 @@ impl Workers {
             born,
             health: runtime_health::not_yet_known(),
             host: HostIps::default(),
+            machine: None,
             retell: Retell { is_armed: false, wait: RETELL },
             pace: StartPace { from: uptime, is_armed: false },
         }
@@ -265,6 +269,11 @@ impl Workers {
     /// The host's addresses.
     pub(super) fn host(&self) -> &HostIps {
         &self.host
+    }
+
+    /// The machine, once it is of another size than at the start.
+    pub(super) fn machine(&self) -> Option<&Arc<MachineNow>> {
+        self.machine.as_ref()
     }
 
     /// Forgets ends of workers that no look can be older than.
@@ -339,10 +348,16 @@ impl Workers {
 
     /// Takes the host's addresses. They are told only when they changed; a worker that is started, or started again, has them
     /// from its beginning.
-    pub(super) fn take_host(&mut self, host: HostIps, context: &mut Context<PodManagerMsg>) {
-        if self.host != host {
-            self.host = host.clone();
-            self.tell_all(&|| PodWorkerMsg::HostChanged(host.clone()), context);
+    pub(super) fn take_host(
+        &mut self,
+        ips: HostIps,
+        machine: Option<Arc<MachineNow>>,
+        context: &mut Context<PodManagerMsg>,
+    ) {
+        if (&self.host, &self.machine) != (&ips, &machine) {
+            (self.host, self.machine) = (ips.clone(), machine.clone());
+            let changed = || PodWorkerMsg::HostChanged { ips: ips.clone(), machine: machine.clone() };
+            self.tell_all(&changed, context);
         }
     }
 
@@ -355,7 +370,7 @@ impl Workers {
             orders |= owed.orders;
             let messages = [
                 owed.health.then(|| PodWorkerMsg::HealthChanged(self.health.clone())),
-                owed.host.then(|| PodWorkerMsg::HostChanged(self.host.clone())),
+                owed.host.then(|| PodWorkerMsg::HostChanged { ips: self.host.clone(), machine: self.machine.clone() }),
                 owed.repeat.then_some(PodWorkerMsg::Repeat),
                 owed.observed.map(PodWorkerMsg::Observed),
             ];

@@ -33,6 +33,7 @@ use crate::logic::pods::pod_worker::job_events::{stay_of, warning_of};
 use crate::logic::pods::pod_worker::object_interest::ObjectInterest;
 use crate::logic::pods::pod_worker::told_events::ToldEvents;
 use crate::logic::pods::pod_worker::worker_dues::WorkerDues;
+use crate::logic::resources::node_cgroups::MachineNow;
 use crate::logic::status::pod_status::deadline;
 use crate::messages::Ended;
 use crate::messages::event_recorder::EventSubject;
@@ -65,6 +66,8 @@ pub struct WorkerArgs {
     pub stage: Arc<ShownStage>,
     /// The host's addresses, until the worker is told others.
     pub host: HostIps,
+    /// The machine, once it is of another size than at the start.
+    pub machine: Option<Arc<MachineNow>>,
 }
 
 /// How far a pod is, for whoever looks from outside its worker.
@@ -111,7 +114,7 @@ impl Actor for PodWorker {
     type Args = WorkerArgs;
 
     fn begin(args: WorkerArgs, context: &mut Context<PodWorkerMsg>) -> Self {
-        let WorkerArgs { tools, uid, full_name, born, stage, host } = args;
+        let WorkerArgs { tools, uid, full_name, born, stage, host, machine } = args;
         let settings = &tools.settings;
         let remembered = tools.adapters.probe_store.results(&uid);
         recall(&tools.to.allocation_manager, &uid, Duration::ZERO, context);
@@ -124,7 +127,7 @@ impl Actor for PodWorker {
             .with_resizing(means);
         Self {
             lifecycle,
-            site: JobSite { tools, uid, full_name, host, stops: Arc::default() },
+            site: JobSite { tools, uid, full_name, host, machine, stops: Arc::default() },
             jobs: vec![],
             passes: Passes::default(),
             shown: stage,
@@ -194,7 +197,7 @@ impl PodWorker {
             PodWorkerMsg::Recalled(read) => {
                 return self.take_recalled(read, context).map_or(Input::Due, Input::Actuated);
             }
-            PodWorkerMsg::HostChanged(host) => self.site.host = host,
+            PodWorkerMsg::HostChanged { ips, machine } => (self.site.host, self.site.machine) = (ips, machine),
             PodWorkerMsg::Demanded { demand, reply } => {
                 let _ = reply.send(Some(self.take_demand(&demand, context))); // the asker may have left
             }

@@ -86,6 +86,7 @@ mod tests {
             uid: PodUid::from("u"),
             full_name: FullName::new("web", "shop"),
             host: Default::default(),
+            machine: None,
             stops: Arc::default(),
         };
         let (mut passes, at) = (Passes::default(), Duration::from_secs);

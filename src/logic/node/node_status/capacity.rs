@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::node::node_object::same_amount;
 use crate::logic::resources::EPHEMERAL_STORAGE;
+use crate::logic::resources::node_cgroups::MachineSize;
 use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{
     CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, hugepage_capacity, is_extended, resource_list,
@@ -23,6 +24,8 @@ pub const PODS: &str = "pods";
 pub struct Machine {
     /// Processors that are online.
     pub cpus: i64,
+    /// The same by their numbers, as the kernel lists them.
+    pub cpu_list: String,
     /// All memory, in bytes.
     pub memory_bytes: i64,
     /// How many huge pages there are, by their size in bytes.
@@ -35,6 +38,25 @@ pub struct Machine {
     pub system_uuid: String,
     /// The identity of this boot.
     pub boot_id: String,
+}
+
+impl Machine {
+    /// How large it is.
+    pub fn size(&self) -> MachineSize {
+        MachineSize {
+            cpus: self.cpus,
+            cpu_list: self.cpu_list.clone(),
+            memory_bytes: self.memory_bytes,
+            swap_bytes: self.swap_bytes,
+            hugepages: self.hugepages.clone(),
+        }
+    }
+
+    /// It is to be of this size.
+    pub fn set_size(&mut self, size: MachineSize) {
+        (self.cpus, self.cpu_list) = (size.cpus, size.cpu_list);
+        (self.memory_bytes, self.swap_bytes, self.hugepages) = (size.memory_bytes, size.swap_bytes, size.hugepages);
+    }
 }
 
 /// The configuration of resources.

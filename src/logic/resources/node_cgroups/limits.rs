@@ -1,4 +1,4 @@
-//! What all pods together may use of the machine, and whether the reservations fit into the machine.
+//! The limits of all pods together, and whether the reservations fit into the machine.
 //!
 //! As upstream's `enforceNodeAllocatableCgroups` and `validateNodeAllocatable`.
 
@@ -9,7 +9,7 @@ use crate::logic::resources::{
     CPU, CgroupSettings, HUGEPAGES_PREFIX, MEMORY, PIDS, ResourceList, amount, hugepage_limits, milli_cpu_to_shares,
 };
 
-/// What `kubepods` may use: the capacity (CPU, memory, huge pages, `pid`), less the reservations when
+/// The limits of `kubepods`: the capacity (CPU, memory, huge pages, `pid`), less the reservations when
 /// `enforce_pods` (`pods` in `enforceNodeAllocatable`), never below nothing. The eviction threshold is not taken off
 /// here, so that there is room to act before the kernel does.
 pub(super) fn kubepods_resources(

@@ -1,6 +1,7 @@
 //! How large the machine is, as far as cgroups and scores follow it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::resources::{CPU, MEMORY, ResourceList, hugepage_capacity};
@@ -18,6 +19,22 @@ pub struct MachineSize {
     pub swap_bytes: i64,
     /// How many huge pages there are, by their size in bytes.
     pub hugepages: BTreeMap<u64, u64>,
+}
+
+/// The machine as it became while the agent ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineNow {
+    /// Its size.
+    pub size: MachineSize,
+    /// The amounts that pods may use of it, as a Node would say it.
+    pub allocatable: ResourceList,
+}
+
+impl fmt::Display for MachineSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let memory = Quantity::from_units(self.memory_bytes, Format::BinarySi);
+        write!(f, "{} CPUs ({}) and {memory} of memory", self.cpus, self.cpu_list)
+    }
 }
 
 impl MachineSize {

@@ -2,7 +2,7 @@
 //!
 //! Pure. Owned by `ResourceManager`, which writes the settings, and by `PodManager`, which keeps the sums.
 
-use crate::logic::resources::{CgroupSettings, MEMORY, ResourceList};
+use crate::logic::resources::{CgroupSettings, MEMORY, PIDS, ResourceList};
 
 mod limits;
 mod machine_size;
@@ -12,15 +12,15 @@ mod tier_shares;
 mod tiers;
 
 pub use limits::TooMuchReserved;
-pub use machine_size::MachineSize;
+pub use machine_size::{MachineNow, MachineSize};
 pub use reserved::{NotConfigured, ReservedCgroup, ReservedFor};
 pub use tier_shares::{TierShares, TierSums};
 pub use tiers::{best_effort_tier_settings, burstable_tier_settings, reserved_tier_settings};
 
-/// What the settings of the cgroups above the pods' own are made of.
+/// The figures that make the settings of the cgroups above the pods' own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCgroups {
-    /// What the machine has: CPU, memory, huge pages and `pid`. An empty list limits nothing.
+    /// The machine's CPU, memory, huge pages and `pid`. An empty list limits nothing.
     pub capacity: ResourceList,
     /// The CPUs of the machine, as the kernel lists them. The cgroup of all pods and the reserved ones may use every one,
     /// so that systemd keeps their `cpuset` controller. `None` under the static CPU manager, which shares CPUs out itself.
@@ -41,6 +41,14 @@ impl NodeCgroups {
         let reservations: Vec<_> = self.reservations.iter().collect();
         let resources = limits::kubepods_resources(&self.capacity, &reservations, self.enforce_pods);
         CgroupSettings { cpuset_cpus: self.cpus.clone(), ..limits::reserved_cgroup_settings(&resources, false) }
+    }
+
+    /// The same on a machine of another size. The bound of process numbers stays.
+    #[must_use]
+    pub fn resized(&self, size: &MachineSize) -> Self {
+        let mut capacity = size.capacity();
+        capacity.extend(self.capacity.get(PIDS).map(|pids| (PIDS.to_owned(), *pids)));
+        Self { capacity, cpus: self.cpus.as_ref().map(|_| size.cpu_list.clone()), ..self.clone() }
     }
 
     /// The memory limits of the burstable and of the best-effort tier, in bytes: what requests of better classes leave, by
@@ -101,5 +109,25 @@ mod tests {
         );
         assert_eq!(NodeCgroups { qos_reserved: None, ..node.clone() }.tier_memory(&active), None);
         assert_eq!(NodeCgroups { capacity: ResourceList::new(), ..node }.tier_memory(&active), None);
+    }
+
+    /// KEP-3953.
+    #[test]
+    fn pods_follow_the_size_of_the_machine() {
+        let node = NodeCgroups {
+            capacity: read("cpu=2,memory=8Gi,pid=1000,hugepages-2Mi=4Mi"),
+            cpus: Some("0-1".to_owned()),
+            reservations: [read("cpu=1,memory=1Gi"), ResourceList::new()],
+            enforce_pods: true,
+            ..NodeCgroups::default()
+        };
+        let size =
+            MachineSize { cpus: 4, cpu_list: "0-3".to_owned(), memory_bytes: 16 << 30, ..MachineSize::default() };
+        let settings = node.resized(&size).of_pods();
+        assert_eq!((settings.cpu_shares, settings.memory_limit), (Some(3072), Some(15 << 30)));
+        assert_eq!((settings.cpuset_cpus.as_deref(), settings.pids_max), (Some("0-3"), Some(1000)));
+        assert_eq!(settings.hugepages, Some(std::collections::BTreeMap::new()), "pages that are gone are none");
+        let pinned = NodeCgroups { cpus: None, ..node }.resized(&size);
+        assert_eq!(pinned.cpus, None, "the static CPU manager shares CPUs out itself");
     }
 }

@@ -57,7 +57,7 @@ impl ReservedCgroup {
         options.into_iter().filter_map(of).collect()
     }
 
-    /// What is written into the cgroup, whose name is `name`; `cpus` as [`super::NodeCgroups::cpus`].
+    /// The settings of the cgroup, whose name is `name`; `cpus` as [`super::NodeCgroups::cpus`].
     ///
     /// # Errors
     /// Nothing is reserved at all.

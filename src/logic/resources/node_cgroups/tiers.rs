@@ -1,4 +1,4 @@
-//! What is written to the tiers of burstable and best-effort pods, and what they reserve of the memory above them.
+//! Settings of the tiers of burstable and best-effort pods, and the memory that they reserve above them.
 //!
 //! As upstream's `setCPUCgroupConfig` and `setMemoryQoS`.
 
@@ -30,8 +30,8 @@ fn tier_settings(cpu_shares: u64) -> CgroupSettings {
     }
 }
 
-/// What all guaranteed and all burstable pods reserve together, each a tier of its own: what a cgroup keeps counts only as
-/// far as the ones above it keep as much. The first settings are those of the cgroup of all pods.
+/// The memory that all guaranteed and all burstable pods reserve together, each a tier of its own: a cgroup's reservation
+/// counts only as far as the cgroups above it reserve as much. The first settings are those of the cgroup of all pods.
 pub fn reserved_tier_settings(active: &TierSums, options: &ResourceOptions) -> Option<[BTreeMap<String, String>; 2]> {
     let active = if options.memory_qos?.reserves { *active } else { TierSums::default() };
     let (guaranteed, burstable) = (active.guaranteed_memory, active.burstable_memory);

@@ -171,10 +171,10 @@ impl JobSite {
     /// A container's amounts, for the kernel; `no_quota`: its CPUs are its own (RES-31).
     pub(super) fn resources(&self, pod: &Pod, container: &Container, no_quota: bool) -> LinuxResources {
         let settings = &self.tools.settings;
-        let options = &settings.resources.options;
+        let options = &self.options();
         LinuxResources {
             hugepage_limits: container_hugepage_limits(pod, container, &settings.resources.hugepage_sizes, options),
-            ..container_resources(pod, container, &settings.resources.node_memory, no_quota, options)
+            ..container_resources(pod, container, &self.node_memory(), no_quota, options)
         }
     }
 

@@ -17,7 +17,7 @@ use crate::logic::images::image_name::ImageName;
 use crate::logic::objects::object_references::{ObjectKind, environment_references};
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::volumes::downward::variable_value;
-use crate::logic::volumes::plan::NodeFacts;
+use crate::logic::volumes::plan::{NodeFacts, NodeMeans};
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolumes};
 use crate::platform::cluster::objects::{looked, patiently};
 use crate::platform::volumes::VolumeError;
@@ -105,7 +105,14 @@ impl JobSite {
             return BTreeMap::new();
         }
         let node = own_node(&self.tools.to.node_status, Cause::outside("resource field")).await;
-        let node = NodeFacts::of(node.as_deref(), &self.tools.settings.resources.means);
+        let means = &self.tools.settings.resources.means;
+        let node = match &self.machine {
+            Some(machine) if node.is_none() => {
+                let (allocatable, memory_bytes) = (machine.allocatable.clone(), machine.size.memory_bytes);
+                NodeFacts::of(None, &NodeMeans { allocatable, memory_bytes, ..means.clone() })
+            }
+            _ => NodeFacts::of(node.as_deref(), means),
+        };
         let value = |(index, selector): (usize, &ResourceFieldSelector)| {
             (index, variable_value(selector, pod, container, &node.allocatable).map(Some))
         };

@@ -10,10 +10,13 @@ use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::tools::WorkerTools;
 use crate::logic::events::field_path::of_container;
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::quantity::Quantity;
 use crate::logic::model::runtime_pod::RuntimeSandbox;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
+use crate::logic::resources::node_cgroups::MachineNow;
+use crate::logic::resources::{MEMORY, MemoryQos, NodeMemory, ResourceOptions};
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::platform::pods::pod_files::PodPlace;
 
@@ -28,6 +31,8 @@ pub struct JobSite {
     pub full_name: FullName,
     /// The host's addresses.
     pub host: HostIps,
+    /// The machine, once it is of another size than at the start.
+    pub machine: Option<Arc<MachineNow>>,
     /// Stops that are under way or were tried.
     pub stops: Arc<StopMemory>,
 }
@@ -36,6 +41,26 @@ impl JobSite {
     /// The pod's place on the disk.
     pub(super) fn place(&self) -> PodPlace {
         PodPlace { uid: self.uid.clone(), full_name: self.full_name.clone() }
+    }
+
+    /// The node's memory as it is now.
+    pub(super) fn node_memory(&self) -> NodeMemory {
+        let now = self.machine.as_ref().map(|machine| NodeMemory { capacity_bytes: machine.size.memory_bytes });
+        now.unwrap_or(self.tools.settings.resources.node_memory)
+    }
+
+    /// How resources become figures on the machine as it is now.
+    pub(super) fn options(&self) -> ResourceOptions {
+        let options = self.tools.settings.resources.options;
+        let Some(machine) = &self.machine else { return options };
+        let allocatable = machine.allocatable.get(MEMORY).map(Quantity::value);
+        ResourceOptions {
+            limited_swap: options.limited_swap.map(|_| machine.size.swap_bytes),
+            memory_qos: options
+                .memory_qos
+                .map(|qos| MemoryQos { allocatable_bytes: allocatable.unwrap_or(qos.allocatable_bytes), ..qos }),
+            ..options
+        }
     }
 
     pub(super) fn tell(&self, cause: &Cause, event: EventRecorderMsg) {

@@ -14,6 +14,7 @@ use crate::actors::wiring::start_alone;
 use crate::logic::environment::container_environment;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::resources::node_cgroups::{MachineNow, MachineSize};
 use crate::logic::volumes::volume_states::MountedVolume;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
@@ -45,6 +46,7 @@ impl Setup {
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
             host: Default::default(),
+            machine: None,
             stops: Arc::default(),
         };
         Self { played, server, site, pod, volumes: MountedVolumes::default() }
@@ -202,4 +204,17 @@ async fn a_runtime_class_gives_its_handler_also_while_the_api_server_is_away() {
     assert_eq!(handler().await.as_deref(), Ok("gvisor"));
     let plain = Setup::new(json!({ "containers": [] }));
     assert_eq!(plain.site.runtime_handler(&plain.pod).await.as_deref(), Ok(""));
+}
+
+/// KEP-3953: a container that starts on a machine that has grown is scored by its memory as it is now.
+#[tokio::test(start_paused = true)]
+async fn a_container_is_scored_by_the_machine_as_it_is_now() {
+    let requests = json!({ "requests": { "memory": "512Mi" } });
+    let mut scene = Scene::new(json!({ "containers": [{ "name": "main", "resources": requests }] }));
+    let mut scored = |memory_bytes: i64| {
+        let size = MachineSize { memory_bytes, ..MachineSize::default() };
+        scene.site.machine = Some(Arc::new(MachineNow { size, ..MachineNow::default() }));
+        scene.site.resources(&scene.pod, &scene.pod.spec.as_ref().expect("a spec").containers[0]).oom_score_adj
+    };
+    assert_eq!((scored(1 << 30), scored(8 << 30)), (500, 938));
 }

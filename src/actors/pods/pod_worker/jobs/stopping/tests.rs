@@ -23,6 +23,7 @@ impl Setup {
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
             host: Default::default(),
+            machine: None,
             stops: Arc::default(),
         };
         Self { played, site, pod: Arc::new(pod) }
