@@ -20,6 +20,17 @@ const SERVED: [(&str, &str); 3] = [
     ("pods_v1alpha1", "proto/pods/v1alpha1/api.proto"),
 ];
 
+/// The protocols of plugins, which the agent calls: the folder of the code, the file, and its messages with secrets in them.
+/// `src/platform/plugins/wire.rs` gives those a `Debug` that keeps quiet.
+const CALLED: [(&str, &str, &[&str]); 2] = [
+    ("pluginregistration_v1", "proto/pluginregistration/v1/api.proto", &[]),
+    (
+        "csi_v1",
+        "proto/csi/v1/csi.proto",
+        &[".csi.v1.NodeStageVolumeRequest", ".csi.v1.NodePublishVolumeRequest", ".csi.v1.NodeExpandVolumeRequest"],
+    ),
+];
+
 /// Messages with secrets in them. `src/cri/wire.rs` gives them a `Debug` that keeps quiet.
 const CRI_SECRET: [&str; 2] = [".runtime.v1.AuthConfig", ".runtime.v1.KeyValue"];
 
@@ -47,6 +58,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = out.join(folder);
         std::fs::create_dir_all(&folder)?;
         generator().out_dir(folder).compile_fds(protox::compile([file], [PROTO])?)?;
+    }
+    for (folder, file, secret) in CALLED {
+        let folder = out.join(folder);
+        std::fs::create_dir_all(&folder)?;
+        generator().skip_debug(secret).out_dir(folder).compile_fds(protox::compile([file], [PROTO])?)?;
     }
     std::fs::write(out.join("pod_fields.rs"), pod_fields()?)?;
     Ok(())

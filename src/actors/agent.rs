@@ -25,12 +25,14 @@ use crate::platform::logs::node_logs::NodeLogs;
 use crate::platform::network::network_probe::NetworkProber;
 use crate::platform::network::network_rules::NetworkRules;
 use crate::platform::observer::{Observation, Observer};
+use crate::platform::plugins::{CsiCalls, NoPlugins, PluginRegistration, PluginRegistry};
 use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
 use crate::platform::statistics::Statistics;
 use crate::platform::volumes::VolumeHost;
+use crate::platform::volumes::csi::CsiHost;
 
 /// The outside, behind traits, by domain. Only `wiring` reads it: an actor is given single adapters.
 #[derive(Clone)]
@@ -53,6 +55,8 @@ pub struct Adapters {
     pub observer: Arc<dyn Observer>,
     /// Pods on the node.
     pub pods: PodAdapters,
+    /// Plugins, and what the disk knows of their volumes.
+    pub plugins: PluginAdapters,
     /// Logs.
     pub logs: LogAdapters,
     /// The API server, and what the agent is to it.
@@ -76,6 +80,27 @@ pub struct PodAdapters {
     pub ends: Arc<PodEndStore>,
     /// Memory of probes.
     pub probe_store: Arc<ProbeStore>,
+}
+
+/// Plugins.
+#[derive(Clone)]
+pub struct PluginAdapters {
+    /// Where they appear.
+    pub registry: Arc<dyn PluginRegistry>,
+    /// The handshake with them.
+    pub registration: Arc<dyn PluginRegistration>,
+    /// Calls to storage drivers.
+    pub csi: Arc<dyn CsiCalls>,
+    /// Drivers' volumes as the disk knows them.
+    pub volumes: Arc<dyn CsiHost>,
+}
+
+impl PluginAdapters {
+    /// No plugin ever appears.
+    pub fn none() -> Self {
+        let none = Arc::new(NoPlugins);
+        Self { registry: none.clone(), registration: none.clone(), csi: none.clone(), volumes: none }
+    }
 }
 
 /// Logs.

@@ -13,6 +13,7 @@ pub mod node;
 pub mod objects;
 #[cfg(test)]
 pub(crate) mod played_api;
+pub mod plugins;
 pub mod pods;
 pub mod probes;
 pub mod resources;

@@ -112,11 +112,16 @@ impl ObjectServer {
     }
 
     /// Writes an object; whoever watches it hears of it.
-    pub(super) fn put(&self, path: &str, object: Value) {
+    pub(in crate::actors) fn put(&self, path: &str, object: Value) {
         let mut state = self.state();
         let kind = if state.objects.contains_key(path) { "MODIFIED" } else { "ADDED" };
         let object = state.store(path, object);
         state.tell(path, &json!({ "type": kind, "object": object }));
+    }
+
+    /// An object as it is now.
+    pub(in crate::actors) fn object(&self, path: &str) -> Value {
+        self.state().objects.get(path).cloned().unwrap_or_default()
     }
 
     /// Removes an object; whoever watches it hears of it.
@@ -197,6 +202,9 @@ impl ObjectServer {
         if query.contains_key("watch") {
             return state.watch(selection, query.contains_key("sendInitialEvents"));
         }
+        if let Some(answer) = state.change(verb, path, &body) {
+            return answer;
+        }
         if let Some(object) = state.objects.get(path) {
             return whole(200, object);
         }
@@ -220,6 +228,26 @@ impl State {
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         self.objects.insert(path.to_owned(), object.clone());
         object
+    }
+
+    /// Makes or changes a CSINode, or merges a patch into a Node; `None` for any other call.
+    fn change(&mut self, verb: &str, path: &str, body: &Value) -> Option<Answer> {
+        let is_csi_node = path.starts_with("/apis/storage.k8s.io/v1/csinodes");
+        let is_node = path.starts_with("/api/v1/nodes/");
+        let (path, object) = match verb {
+            "POST" if is_csi_node => (format!("{path}/{}", body["metadata"]["name"].as_str()?), body.clone()),
+            "PUT" if is_csi_node => (path.to_owned(), body.clone()),
+            "PATCH" if is_node => {
+                let path = path.trim_end_matches("/status").to_owned();
+                let mut object = self.objects.get(&path)?.clone();
+                merge(&mut object, body);
+                (path, object)
+            }
+            _ => return None,
+        };
+        let object = self.store(&path, object);
+        self.tell(&path, &json!({ "type": "MODIFIED", "object": object }));
+        Some(whole(200, &object))
     }
 
     fn selected(&self, selection: &Selection) -> Vec<Value> {
@@ -252,6 +280,20 @@ impl State {
     fn tell(&mut self, path: &str, event: &Value) {
         let holds = |selection: &Selection| selection.holds(path, &event["object"]);
         self.watchers.retain(|(selection, teller)| !holds(selection) || teller.send(event.clone()).is_ok());
+    }
+}
+
+/// As RFC 7386 has it.
+fn merge(object: &mut Value, patch: &Value) {
+    let (Value::Object(object), Value::Object(patch)) = (&mut *object, patch) else {
+        *object = patch.clone();
+        return;
+    };
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(object.remove(key)),
+            value => merge(object.entry(key).or_insert(json!({})), value),
+        }
     }
 }
 

@@ -23,6 +23,8 @@ use crate::messages::node::network_rules::NetworkRulesMsg;
 use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::plugins::csi_manager::CsiManagerMsg;
+use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::pods::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
@@ -137,7 +139,7 @@ macro_rules! children {
                 args: node::node_status_args,
                 // Operations and requests over HTTP ask for the Node.
                 mailbox: 256,
-                learns_from: [EvictionManager, RuntimeMonitor],
+                learns_from: [EvictionManager, RuntimeMonitor, CsiManager],
                 repeats: |_| NodeStatusMsg::Repeat,
             }
             /// The node's heartbeat.
@@ -208,6 +210,25 @@ macro_rules! children {
                 args: volumes::volume_manager_args,
                 // Each pod asks for its volumes, and each volume has tasks that end.
                 mailbox: 4096,
+            }
+            /// Plugins in their registry: who they are, and who uses them.
+            PluginWatcher {
+                actor: actors::plugins::plugin_watcher::PluginWatcher,
+                address: plugin_watcher: Address<PluginWatcherMsg>,
+                args: plugins::plugin_watcher_args,
+                // Nobody repeats a verdict that was refused, and each plugin has one.
+                mailbox: 1024,
+                repeats: PluginWatcherMsg::Repeat,
+            }
+            /// Storage drivers: what the cluster knows of them, and what they have staged.
+            CsiManager {
+                actor: actors::plugins::csi_manager::CsiManager,
+                address: csi_manager: Address<CsiManagerMsg>,
+                args: plugins::csi_manager_args,
+                // Each volume of a driver asks where it serves, as it is mounted and as it goes.
+                mailbox: 1024,
+                learns_from: [PluginWatcher],
+                repeats: |_| CsiManagerMsg::Repeat,
             }
             /// Probes.
             Prober {

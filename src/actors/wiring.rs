@@ -7,6 +7,7 @@ pub mod eviction;
 pub mod images;
 pub mod node;
 pub mod objects;
+pub mod plugins;
 pub mod pods;
 pub mod probes;
 pub mod resources;

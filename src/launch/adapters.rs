@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::api::Connected;
-use crate::actors::agent::{Adapters, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
+use crate::actors::agent::{
+    Adapters, ClusterAdapters, LogAdapters, NodeAdapters, PluginAdapters, PodAdapters, SourceAdapters,
+};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::settings::Settings;
 use crate::actors::tree::Directory;
@@ -30,6 +32,7 @@ use crate::platform::logs::node_logs::LinuxNodeLogs;
 use crate::platform::network::network_probe::HostProber;
 use crate::platform::network::network_rules::Iptables;
 use crate::platform::network::tls::Offer;
+use crate::platform::plugins::{GrpcCsi, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 use crate::platform::pods::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
@@ -60,6 +63,13 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
     let root_dir = Path::new(&flags.root_dir);
     let offline = offline_store(invocation, connected.is_some())?;
     let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock));
+    let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)));
+    let plugins = PluginAdapters {
+        registry: Arc::new(LinuxPluginRegistry::new(root_dir)),
+        registration: Arc::new(GrpcRegistration),
+        csi: Arc::new(GrpcCsi::new(PluginCalls::new(Arc::clone(&clock)))),
+        volumes: volumes.clone(),
+    };
     Ok(Adapters {
         runtime: runtime.clone(),
         images: runtime,
@@ -75,11 +85,12 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
                 PathBuf::from(&config.pod_logs_dir),
                 Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
             )),
-            volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock))),
+            volumes,
             prober: Arc::new(HostProber::new(Offer::from_environment())),
             ends: Arc::default(),
             probe_store: Arc::new(ProbeStore::open(root_dir)),
         },
+        plugins,
         logs: LogAdapters {
             containers: Arc::new(LinuxContainerLogs::new(PathBuf::from(&config.pod_logs_dir))),
             reader: Arc::new(LinuxLogReader::new(PathBuf::from(&config.pod_logs_dir))),

@@ -3,7 +3,7 @@
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`model::time::Moment`].
 //!
 //! A folder is a domain. Domains form an order, from the bottom: `formats`, `model`, `events`, `resources`, `network`,
-//! `objects`, `environment`, `volumes`, `images`, `probes`, `runtime`, `logs`, `manifest`, `pods`, `status`, `node`,
+//! `objects`, `environment`, `plugins`, `volumes`, `images`, `probes`, `runtime`, `logs`, `manifest`, `pods`, `status`, `node`,
 //! `statistics`, `eviction`, `serving`. Each says in its `mod.rs` which domains it may import, all of them before it in the
 //! order; `tests/tidy` reads that.
 
@@ -18,6 +18,7 @@ pub mod model;
 pub mod network;
 pub mod node;
 pub mod objects;
+pub mod plugins;
 pub mod pods;
 pub mod probes;
 pub mod resources;

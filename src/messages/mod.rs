@@ -8,6 +8,7 @@ pub mod eviction_manager;
 pub mod images;
 pub mod node;
 pub mod object_cache;
+pub mod plugins;
 pub mod pods;
 pub mod prober;
 pub mod resources;

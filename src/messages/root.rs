@@ -29,6 +29,10 @@ pub enum Child {
     EvictionManager,
     /// Volumes: mounted before a pod's containers, gone after them.
     VolumeManager,
+    /// Plugins in their registry: who they are, and who uses them.
+    PluginWatcher,
+    /// Storage drivers: what the cluster knows of them, and what they have staged.
+    CsiManager,
     /// Probes.
     Prober,
     /// The runtime's truth, by event stream and relist.

@@ -106,6 +106,13 @@ pub enum TaskNews {
         /// The message of an Event `VolumePermissionChangeInProgress`, if one is due.
         event: Option<String>,
     },
+    /// A task waits until the cluster attached a volume.
+    TaskAttaches {
+        /// Whose.
+        uid: PodUid,
+        /// The volume, as the Node's status has it.
+        volume: String,
+    },
     /// A task ended.
     TaskEnded {
         /// The pod's UID.
@@ -124,6 +131,8 @@ pub enum AttachedStep {
     AttachedFound(Ended<BTreeSet<String>>),
     /// Time to look for them again.
     AttachedDue,
+    /// From `CsiManager`: one was unstaged.
+    Unstaged,
 }
 
 /// See the module. In the trace, a part of a group has its own name.
@@ -161,6 +170,8 @@ pub enum VolumeManagerMsg {
 
 describe!(VolumeManagerMsg, message => match message {
     VolumeManagerMsg::Release(uid, _)
-    | VolumeManagerMsg::Task(TaskNews::TaskEnded { uid, .. } | TaskNews::TaskMoves { uid, .. }) => Some(uid),
+    | VolumeManagerMsg::Task(
+        TaskNews::TaskEnded { uid, .. } | TaskNews::TaskMoves { uid, .. } | TaskNews::TaskAttaches { uid, .. },
+    ) => Some(uid),
     _ => None,
 });

@@ -11,6 +11,7 @@ pub mod images;
 pub mod logs;
 pub mod network;
 pub mod observer;
+pub mod plugins;
 pub mod pods;
 pub mod statistics;
 pub mod volumes;

@@ -23,7 +23,9 @@ pub(crate) use plain::settings;
 
 use super::rpc::RpcListener;
 use super::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
-use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
+use crate::actors::agent::{
+    Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PluginAdapters, PodAdapters, SourceAdapters,
+};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::server::Listener;
 use crate::actors::settings::Settings;
@@ -159,6 +161,7 @@ impl Node {
                 ends: Arc::default(),
                 probe_store: Default::default(),
             },
+            plugins: PluginAdapters::none(),
             logs: LogAdapters {
                 containers: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
                 reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),

@@ -11,7 +11,9 @@ use super::faults::crashes::Crashes;
 use super::node::Node;
 use super::node::disk::POD_LOGS;
 use super::node::outlet::{Life, Outlet};
-use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
+use crate::actors::agent::{
+    Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PluginAdapters, PodAdapters, SourceAdapters,
+};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{self, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
@@ -139,28 +141,6 @@ fn facts(machine: Option<Machine>, settings: &mut Settings) -> FixedNodeFacts {
     facts.with_topology(machine.topology())
 }
 
-fn cluster_adapters(
-    api: Option<ApiServer>,
-    store: Option<Arc<dyn OfflineStore>>,
-    directory: &Directory,
-    trace: &Trace,
-) -> ClusterAdapters {
-    ClusterAdapters {
-        offline: store.clone(),
-        objects: match (&api, store) {
-            (Some(api), None) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
-            (Some(api), Some(store)) => {
-                let objects = Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone()));
-                Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock())))
-            }
-            (None, _) => Arc::new(Standalone),
-        },
-        api,
-        certificates: Default::default(),
-        doubt_connections: Arc::new(|| {}),
-    }
-}
-
 fn node_settings(address: std::net::IpAddr) -> NodeSettings {
     let mut settings = NodeSettings::default();
     settings.identity.name = NODE_NAME.to_owned();
@@ -176,6 +156,27 @@ fn node_settings(address: std::net::IpAddr) -> NodeSettings {
     settings.status.port = 10250;
     settings.status.images_max = 50;
     settings
+}
+
+/// The API server's part, where there is one.
+fn cluster(
+    api: Option<ApiServer>,
+    offline: Option<Arc<dyn OfflineStore>>,
+    directory: &Directory,
+    trace: &Arc<Trace>,
+) -> ClusterAdapters {
+    let objects = api.as_ref().map(|api| Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())));
+    ClusterAdapters {
+        objects: match (objects, offline.clone()) {
+            (Some(objects), None) => objects,
+            (Some(objects), Some(store)) => Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock()))),
+            (None, _) => Arc::new(Standalone),
+        },
+        offline,
+        api,
+        certificates: Default::default(),
+        doubt_connections: Arc::new(|| {}),
+    }
 }
 
 impl Incarnation {
@@ -198,8 +199,8 @@ impl Incarnation {
         node.set_machine(facts(machine, &mut settings));
         adjust(&mut settings);
         let directory = Directory::new(&trace);
-        let api = link.map(|link| link.client(&outlet));
         let store: Option<Arc<dyn OfflineStore>> = offline.then(|| outlet.clone() as _);
+        let cluster = cluster(link.map(|link| link.client(&outlet)), store, &directory, &trace);
         let adapters = Adapters {
             runtime: outlet.clone(),
             images: outlet.clone(),
@@ -216,8 +217,9 @@ impl Incarnation {
                 ends: Arc::default(),
                 probe_store: Arc::new(outlet.probe_store()),
             },
+            plugins: PluginAdapters::none(),
             logs: LogAdapters { containers: outlet.clone(), reader: outlet.clone(), node: outlet.clone() },
-            cluster: cluster_adapters(api, store, &directory, &trace),
+            cluster,
             sources: SourceAdapters { folder: Some(outlet.clone()), url: None },
             node: NodeAdapters {
                 statistics: outlet.clone(),

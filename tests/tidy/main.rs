@@ -48,7 +48,7 @@ const OWNED: &[(&str, &[&str])] = &[
     ("opentelemetry", &["src/telemetry"]),
     ("opentelemetry_sdk", &["src/telemetry"]),
     ("opentelemetry_otlp", &["src/telemetry"]),
-    ("tonic", &["src/cri", "src/telemetry", "src/server/rpc"]),
+    ("tonic", &["src/cri", "src/telemetry", "src/server/rpc", "src/platform/plugins"]),
     ("prost", &["src/cri", "src/telemetry"]),
     ("ractor", &["src/actors", "src/messages", "src/main.rs", "src/launch", "src/sim"]),
     ("libc", &["src/platform"]),

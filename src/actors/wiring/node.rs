@@ -40,6 +40,7 @@ pub fn node_status_args(agent: &Agent) -> node_status::Args {
             node_lease: to.node_lease.clone(),
             runtime_monitor: to.runtime_monitor.clone(),
             resource_manager: to.resource_manager.clone(),
+            csi_manager: to.csi_manager.clone(),
             event_recorder: to.event_recorder.clone(),
         },
     }

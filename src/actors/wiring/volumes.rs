@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::actors::agent::Agent;
 use crate::actors::volumes::volume_manager;
+use crate::actors::volumes::volume_manager::drivers::CsiVolumes;
 use crate::logic::volumes::plan::NodeMeans;
 
 /// The node's resources for pods while no Node says them.
@@ -27,5 +28,11 @@ pub fn volume_manager_args(agent: &Agent) -> volume_manager::Args {
         chance: Arc::clone(&adapters.chance),
         node_status: to.node_status.clone(),
         event_recorder: to.event_recorder.clone(),
+        csi: CsiVolumes {
+            node_name: agent.settings.node_name.clone(),
+            calls: Arc::clone(&adapters.plugins.csi),
+            host: Arc::clone(&adapters.plugins.volumes),
+            manager: to.csi_manager.clone(),
+        },
     }
 }

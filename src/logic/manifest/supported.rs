@@ -127,7 +127,6 @@ fn strange_sources(volume: &Volume) -> impl Iterator<Item = &'static str> {
         ("azureFile", volume.azure_file.is_some()),
         ("cephfs", volume.cephfs.is_some()),
         ("cinder", volume.cinder.is_some()),
-        ("csi", volume.csi.is_some()),
         ("fc", volume.fc.is_some()),
         ("flexVolume", volume.flex_volume.is_some()),
         ("flocker", volume.flocker.is_some()),

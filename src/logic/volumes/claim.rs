@@ -153,9 +153,7 @@ pub fn resolve(
     let block = is_block(volume);
     let step = if block { VolumeStep::SetUpDevice } else { VolumeStep::SetUp };
     let spec = volume.spec.as_ref().ok_or_else(|| Unresolved::new(step, "the persistent volume has no spec"))?;
-    check_node(spec, node).map_err(|problem| {
-        Unresolved::new(if block { VolumeStep::MapAffinity } else { VolumeStep::MountAffinity }, problem)
-    })?;
+    check_affinity(volume, node)?;
     // First of all its kind: one that is not mounted may well take options or be a device.
     if let Some(kind) = refused_kind(spec) {
         let step = if block { VolumeStep::FindMapper } else { step };
@@ -240,6 +238,16 @@ fn refused_kind(spec: &PersistentVolumeSpec) -> Option<&'static str> {
     kinds.iter().find(|(given, _)| *given).map(|(_, name)| *name)
 }
 
+/// Checks that the volume may be used on this node (VOL-11).
+///
+/// # Errors
+/// That it belongs to other nodes.
+pub fn check_affinity(volume: &PersistentVolume, node: Option<&Node>) -> Result<(), Unresolved> {
+    let step = if is_block(volume) { VolumeStep::MapAffinity } else { VolumeStep::MountAffinity };
+    let checked = volume.spec.as_ref().map_or(Ok(()), |spec| check_node(spec, node));
+    checked.map_err(|problem| Unresolved::new(step, problem))
+}
+
 /// Whether the volume may be used on this node, as its labels say.
 fn check_node(spec: &PersistentVolumeSpec, node: Option<&Node>) -> Result<(), String> {
     let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
@@ -265,7 +273,8 @@ fn is_for_one_pod(spec: &PersistentVolumeSpec) -> bool {
     matches!(spec.access_modes.as_deref(), Some([mode]) if mode == "ReadWriteOncePod")
 }
 
-fn change_policy(pod: &Pod) -> ChangePolicy {
+/// When the pod wants ownership of files to be changed.
+pub fn change_policy(pod: &Pod) -> ChangePolicy {
     let security = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     match security.and_then(|security| security.fs_group_change_policy.as_deref()) {
         Some("OnRootMismatch") => ChangePolicy::OnRootMismatch,

@@ -1,18 +1,18 @@
 //! A pod's volumes, their content, and where containers see them.
 //!
 //! Pure. `plan` says which volumes a pod uses and of which kind; `order` is what the host is told to do for one;
-//! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `container_mounts` and `nested`
-//! say what a container gets;
+//! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `csi` computes what drivers are asked;
+//! `container_mounts` says what a container gets;
 //! `slow_walk` what is told of long work. Nothing here keeps state: that is `logic::volumes::volume_states`.
 //!
-//! May import `formats`, `model`, `resources`, `objects`, `environment` and `events`.
+//! May import `formats`, `model`, `resources`, `objects`, `environment`, `plugins` and `events`.
 
 pub mod certificate;
 pub mod claim;
 pub mod container_mounts;
+pub mod csi;
 pub mod downward;
 pub mod mounting;
-pub mod nested;
 pub mod order;
 pub mod payload;
 pub mod plan;

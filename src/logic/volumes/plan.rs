@@ -1,15 +1,19 @@
 //! Which volumes a pod uses, of which kind each is, and what the host is to do for it (VOL-02).
 
+mod nested;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource, ImageVolumeSource,
-    NFSVolumeSource, Node, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource, Volume,
+    CSIVolumeSource, ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource,
+    ImageVolumeSource, NFSVolumeSource, Node, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource,
+    Volume,
 };
+
+use nested::nested_mount_points;
 
 use super::downward::downward_payload;
 use super::mounting::mounting_containers;
-use super::nested::nested_mount_points;
 use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, SetUp, VolumePlace, plugin};
 use super::payload::{Payload, config_map_payload, secret_payload};
 use super::projected::{Readers, Sources, projected_payload, token_key};
@@ -55,6 +59,8 @@ pub enum VolumeKind {
     Nfs(NFSVolumeSource),
     /// An image: the runtime mounts it.
     Image(ImageVolumeSource),
+    /// csi: a volume of a driver that the pod brings along itself.
+    Csi(CSIVolumeSource),
     /// A kind that this version does not mount; with its name.
     Refused(&'static str),
 }
@@ -167,12 +173,14 @@ fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
     if let Some(source) = &volume.image {
         return VolumeKind::Image(source.clone());
     }
+    if let Some(source) = &volume.csi {
+        return VolumeKind::Csi(source.clone());
+    }
     VolumeKind::Refused(refused_name(volume))
 }
 
 fn refused_name(volume: &Volume) -> &'static str {
     let kinds = [
-        (volume.csi.is_some(), "csi"),
         (volume.iscsi.is_some(), "iscsi"),
         (volume.fc.is_some(), "fc"),
         (volume.flex_volume.is_some(), "flexVolume"),
@@ -221,6 +229,7 @@ impl VolumePlan {
     pub fn is_read_only(&self) -> bool {
         match &self.kind {
             VolumeKind::Nfs(source) => source.read_only.unwrap_or(false),
+            VolumeKind::Csi(source) => source.read_only.unwrap_or(false),
             VolumeKind::Image(_) | VolumeKind::Claim { read_only: true, .. } => true,
             _ => self.is_set_up_again(),
         }
@@ -240,6 +249,7 @@ impl VolumePlan {
             VolumeKind::DownwardApi(_) => plugin::DOWNWARD_API,
             VolumeKind::Projected(_) => plugin::PROJECTED,
             VolumeKind::Nfs(_) => plugin::NFS,
+            VolumeKind::Csi(_) => plugin::CSI,
             VolumeKind::HostPath { .. } | VolumeKind::Claim { .. } | VolumeKind::Image(_) | VolumeKind::Refused(_) => {
                 return None;
             }
@@ -291,6 +301,7 @@ impl VolumePlan {
             VolumeKind::Nfs(source) => nfs_set_up(source, source.read_only.unwrap_or(false), vec![]),
             VolumeKind::Image(_) => Ok(SetUp::Nothing),
             VolumeKind::Claim { .. } => Err("the claim was not resolved".to_owned()),
+            VolumeKind::Csi(_) => Err("the driver was not asked".to_owned()),
             VolumeKind::Refused(kind) => {
                 Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
             }

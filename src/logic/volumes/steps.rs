@@ -14,6 +14,12 @@ pub enum VolumeStep {
     /// The choice of a mounter.
     #[strum(to_string = "MountVolume.NewMounter initialization failed")]
     NewMounter,
+    /// Whether the Node says that it is attached.
+    #[strum(to_string = "VerifyControllerAttachedVolume failed")]
+    VerifyAttached,
+    /// Whether it is attached.
+    #[strum(to_string = "MountVolume.WaitForAttach failed")]
+    WaitForAttach,
     /// The device behind it.
     #[strum(to_string = "MountVolume.MountDevice failed")]
     MountDevice,

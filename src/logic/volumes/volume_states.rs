@@ -171,6 +171,8 @@ pub struct MountedVolume {
     pub is_device: bool,
     /// Whether the runtime is to label its files, where SELinux is on.
     pub relabel: bool,
+    /// Whether its driver is asked for it again at each sync of the pod (VOL-42).
+    pub republish: bool,
 }
 
 /// How far a pod's wish has come.

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 
 pub use crate::logic::objects::object_cache::ObjectError;
 use crate::logic::objects::object_references::Looked;
@@ -74,6 +75,18 @@ pub trait Objects: Send + Sync {
     async fn claim(&self, namespace: &str, name: &str) -> Result<Arc<PersistentVolumeClaim>, ObjectError>;
     /// A persistent volume.
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError>;
+    /// The cluster's object of a CSI driver, from the API server's cache.
+    async fn csi_driver(&self, name: &str) -> Result<Arc<CSIDriver>, ObjectError> {
+        Standalone::refuse("csidriver", name)
+    }
+    /// Whether the cluster attached a volume, as it is now.
+    async fn volume_attachment(&self, name: &str) -> Result<Arc<VolumeAttachment>, ObjectError> {
+        Standalone::refuse("volumeattachment", name)
+    }
+    /// A Secret that a volume names, as it is now: it need not be in the pod's namespace.
+    async fn volume_secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>, ObjectError> {
+        self.secret(namespace, name).await
+    }
     /// A runtime class.
     async fn runtime_class(&self, name: &str) -> Result<Arc<RuntimeClass>, ObjectError> {
         Standalone::refuse("runtimeclass", name)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FileType;
 use serde::Deserialize;
 
 use crate::platform::files::mount_table;
@@ -38,6 +39,8 @@ struct VolumeData {
 pub(super) fn attached(root: &Path) -> io::Result<BTreeSet<String>> {
     let places: BTreeSet<PathBuf> =
         mount_table::read()?.iter().filter_map(|mount| data_folder(mount.point.strip_prefix(root).ok()?)).collect();
+    // A volume that is staged, or may be, is in use whether or not it is mounted: a driver may still be at work on it.
+    let places: BTreeSet<PathBuf> = places.into_iter().chain(staged(root)?).collect();
     let mut names = BTreeSet::new();
     for place in places {
         match name_of(root, &place) {
@@ -49,6 +52,28 @@ pub(super) fn attached(root: &Path) -> io::Result<BTreeSet<String>> {
         }
     }
     Ok(names)
+}
+
+/// The folders of volumes that have a file of the whole node.
+fn staged(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = vec![];
+    let all = match Directory::open(root)?.directory(&OF_NODE, Mounts::Cross) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        other => other?,
+    };
+    for (driver, kind) in all.names()? {
+        if kind != FileType::Directory || driver == DEVICES {
+            continue;
+        }
+        let below = all.directory(&[&driver], Mounts::Cross)?;
+        for (volume, _) in below.names()?.into_iter().filter(|(_, kind)| *kind == FileType::Directory) {
+            let folder = below.directory(&[&volume], Mounts::Cross)?;
+            if folder.kind(DATA_FILE)?.is_some() {
+                found.push(OF_NODE.iter().copied().chain([&*driver, &*volume]).collect());
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Where the file is that names what is mounted here, if CSI mounted it. Both paths are below the root directory.

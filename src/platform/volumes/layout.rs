@@ -93,6 +93,12 @@ impl Layout {
         below.iter().fold(self.root.join("plugins"), |path, name| path.join(name))
     }
 
+    /// The UIDs of pods that have a folder.
+    pub(super) fn pods(&self) -> io::Result<Vec<String>> {
+        let names = Directory::open(&self.pods)?.names()?;
+        Ok(names.into_iter().filter(|(_, kind)| *kind == FileType::Directory).map(|(uid, _)| uid).collect())
+    }
+
     /// Other pods that have the same volume, as the disk tells: it remembers what a restart of the agent forgets.
     pub(super) fn other_pods(&self, place: &VolumePlace) -> io::Result<Vec<PodUid>> {
         let mut others = Vec::new();

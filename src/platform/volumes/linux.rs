@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::layout::{DEVICES, Layout};
-use super::locks::Locks;
+use super::locks::{DeviceHolds, Locks};
 use super::patient::Patient;
 use super::progress::Progress;
 use super::{VolumeError, VolumeHost, atomic_writer, in_use, sub_path, tear_down};
@@ -24,15 +24,21 @@ use crate::platform::volumes::kinds::{device, empty_dir, host_path, local, nfs};
 /// [`VolumeHost`] on real file systems.
 #[derive(Clone)]
 pub struct LinuxVolumeHost {
-    layout: Layout,
-    patient: Patient,
+    pub(super) layout: Layout,
+    pub(super) patient: Patient,
     locks: Locks,
+    pub(super) holds: DeviceHolds,
 }
 
 impl LinuxVolumeHost {
     /// Volumes below `<root_dir>/pods`. `root_dir` is absolute and free of links.
     pub fn new(root_dir: &Path, clock: Arc<dyn Clock>) -> Self {
-        Self { layout: Layout::new(root_dir), patient: Patient::new(clock), locks: Locks::default() }
+        Self {
+            layout: Layout::new(root_dir),
+            patient: Patient::new(clock),
+            locks: Locks::default(),
+            holds: DeviceHolds::default(),
+        }
     }
 }
 

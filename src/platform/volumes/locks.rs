@@ -1,9 +1,14 @@
 //! One lock for each volume that several pods may share: to look who else has it and to act on that is one thing.
 //!
-//! Held by calls that may hang; such a call costs the volume that it is about. Keeps the locks in use.
+//! Held by calls that may hang; such a call costs the volume that it is about. Keeps the locks in use, and which volumes
+//! drivers have staged since the agent began.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+
+use crate::logic::volumes::csi::names::DevicePlace;
 
 /// See the module. Clones share the locks.
 #[derive(Clone, Default)]
@@ -28,6 +33,36 @@ impl Locks {
             held.remove(name);
         }
         outcome
+    }
+}
+
+/// The state of a volume of the whole node, held while nobody else works on it.
+pub type DeviceHold = OwnedMutexGuard<DeviceState>;
+
+/// See [`DeviceHold`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceState {
+    /// The driver staged it since the agent began, and has not unstaged it.
+    pub staged: bool,
+}
+
+/// The lock of one volume.
+type Held = Arc<tokio::sync::Mutex<DeviceState>>;
+
+/// The locks of volumes of the whole node. Clones share them.
+#[derive(Clone, Default)]
+pub struct DeviceHolds(Arc<Mutex<BTreeMap<DevicePlace, Held>>>);
+
+impl DeviceHolds {
+    /// Waits until nobody else works on the volume.
+    pub async fn hold(&self, place: &DevicePlace) -> DeviceHold {
+        let one = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those of volumes that are not staged and that nobody holds or waits for say nothing.
+            all.retain(|_, one| Arc::strong_count(one) > 1 || one.try_lock().is_ok_and(|state| state.staged));
+            Arc::clone(all.entry(place.clone()).or_default())
+        };
+        one.lock_owned().await
     }
 }
 

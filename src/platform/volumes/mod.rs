@@ -4,6 +4,7 @@
 //! reached by descriptors, links are not followed, and no mount that was not made here is ever removed or emptied.
 
 mod atomic_writer;
+pub mod csi;
 #[cfg(test)]
 mod dead_mount_tests;
 mod in_use;

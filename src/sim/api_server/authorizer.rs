@@ -52,6 +52,7 @@ pub fn check(
             true
         }
         "services" | "runtimeclasses" | "csidrivers" | "persistentvolumeclaims" | "persistentvolumes" => reads,
+        "volumeattachments" => verb == "get",
         "serviceaccounts" => {
             let namespace = target.namespace.as_deref().unwrap_or_default();
             let account = name.unwrap_or_default();

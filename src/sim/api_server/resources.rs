@@ -39,6 +39,7 @@ pub const RESOURCES: &[Resource] = &[
     Resource { group: "node.k8s.io", plural: "runtimeclasses", kind: "RuntimeClass", namespaced: false },
     Resource { group: "storage.k8s.io", plural: "csinodes", kind: "CSINode", namespaced: false },
     Resource { group: "storage.k8s.io", plural: "csidrivers", kind: "CSIDriver", namespaced: false },
+    Resource { group: "storage.k8s.io", plural: "volumeattachments", kind: "VolumeAttachment", namespaced: false },
 ];
 
 /// The resource of this plural.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use podwright::actors::agent::{
-    Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters,
+    Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PluginAdapters, PodAdapters, SourceAdapters,
 };
 use podwright::actors::kit::trace::{Cause, Trace};
 use podwright::actors::settings::Settings;
@@ -215,6 +215,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
             ends: Arc::default(),
             probe_store: Default::default(),
         },
+        plugins: PluginAdapters::none(),
         logs: LogAdapters {
             containers: Arc::new(LinuxContainerLogs::new(root_dir.join("logs"))),
             reader: Arc::new(LinuxLogReader::new(root_dir.join("logs"))),

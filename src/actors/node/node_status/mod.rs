@@ -33,6 +33,7 @@ use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::node::certificate_manager::CertificateManagerMsg;
 use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::messages::node::node_status::{NodeAnswered, NodeFinding, NodeNews, NodeStatusMsg, NodeWait, NodeWatch};
+use crate::messages::plugins::csi_manager::CsiManagerMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::resources::resource_manager::ResourceManagerMsg;
 use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
@@ -103,6 +104,8 @@ pub struct Listeners {
     pub runtime_monitor: Address<RuntimeMonitorMsg>,
     /// Hears how large the machine is.
     pub resource_manager: Address<ResourceManagerMsg>,
+    /// Hears of the Node: its CSINode belongs to the Node.
+    pub csi_manager: Address<CsiManagerMsg>,
     /// Records the node's Events.
     pub event_recorder: Address<EventRecorderMsg>,
 }
@@ -349,6 +352,12 @@ impl NodeStatus {
             let next = if self.registration.is_done() { NodeWait::UpdateDue } else { NodeWait::RegisterDue };
             return self.wait(LOOK_PERIOD, next, context);
         }
+        // Nor for as long as a node that was ready would become unready for what is known in a moment.
+        let was_ready = self.node.stored().is_some_and(|node| is_ready(node.status.as_ref()));
+        let is_awaited = self.told.storage_problem.is_some() && was_ready && self.registration.is_done();
+        if is_awaited && self.uptime(context) < PATIENCE {
+            return self.wait(LOOK_PERIOD, NodeWait::UpdateDue, context);
+        }
         self.gather(context);
     }
 
@@ -440,5 +449,6 @@ impl NodeStatus {
     fn registered(&self, context: &Context<NodeStatusMsg>) {
         tracing::info!(node = self.args.node_name, "Successfully registered node");
         context.tell(&self.args.to.node_lease, NodeLeaseMsg::NodeRegistered);
+        context.tell(&self.args.to.csi_manager, CsiManagerMsg::NodeRegistered);
     }
 }

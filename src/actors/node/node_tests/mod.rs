@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use self::runtime::PlayedRuntime;
 use self::server::PlayedServer;
-use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
+use crate::actors::agent::{
+    Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PluginAdapters, PodAdapters, SourceAdapters,
+};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::settings::{NodeSettings, Settings};
@@ -146,6 +148,7 @@ pub(in crate::actors) fn played_agent_with(
             ends: Arc::default(),
             probe_store: Default::default(),
         },
+        plugins: PluginAdapters::none(),
         logs: LogAdapters {
             containers: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
             reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),

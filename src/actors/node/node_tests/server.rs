@@ -180,6 +180,8 @@ impl PlayedServer {
                 }
                 None => not_found(),
             },
+            // Nobody reads it again.
+            ("POST", "/apis/storage.k8s.io/v1/csinodes") => whole(201, &body),
             ("GET", path) if path == lease_path => state.lease.as_ref().map_or_else(not_found, |one| whole(200, one)),
             ("POST", path) if path == leases => whole(201, &state.store_lease(body)),
             ("PUT", path) if path == lease_path => {

@@ -1,6 +1,6 @@
 //! `ApiObjects`: what pods refer to, from the API server: ConfigMaps and Secrets by `ObjectCache`, the rest as it is now.
 //!
-//! Owned by whoever wires the agent. Keeps runtime classes; tokens are kept by who asked for them.
+//! Owned by whoever wires the agent. Keeps runtime classes and storage drivers; tokens are kept by who asked for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,6 +12,7 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use k8s_openapi::api::certificates::v1beta1::{ClusterTrustBundle, PodCertificateRequest, PodCertificateRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
@@ -35,8 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(35);
 const LATE_WAITS: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
 
-/// Runtime classes that are remembered.
-const CLASSES_MAX: usize = 256;
+/// Objects of one kind that are remembered.
+const REMEMBERED_MAX: usize = 256;
 
 /// See the module.
 pub struct ApiObjects {
@@ -44,12 +45,14 @@ pub struct ApiObjects {
     cache: Address<ObjectCacheMsg>,
     /// Runtime classes as they were read last, by name.
     classes: Mutex<BTreeMap<String, Arc<RuntimeClass>>>,
+    /// The same of storage drivers.
+    drivers: Mutex<BTreeMap<String, Arc<CSIDriver>>>,
 }
 
 impl ApiObjects {
     /// Objects of this API server, by the cache that lives at this address.
     pub fn new(api: ApiServer, cache: Address<ObjectCacheMsg>) -> Self {
-        Self { api, cache, classes: Mutex::default() }
+        Self { api, cache, classes: Mutex::default(), drivers: Mutex::default() }
     }
 
     /// An object that one of the node's pods names, as it is now.
@@ -69,6 +72,30 @@ impl ApiObjects {
         let question = |reply| ObjectCacheMsg::Get { kind, namespace, name, reply };
         let answer = self.cache.ask(Cause::outside("read object"), PATIENCE, question).await;
         answer.unwrap_or_else(|error| Err(ObjectError::Unavailable(format!("object cache: {error}"))))
+    }
+}
+
+/// Remembers what was read, and gives what was read before where nobody answers.
+fn remembered<K>(
+    known: &Mutex<BTreeMap<String, Arc<K>>>,
+    name: &str,
+    found: Result<K, ObjectError>,
+) -> Result<Arc<K>, ObjectError> {
+    let mut known = lock(known);
+    match found {
+        Ok(object) => {
+            let object = Arc::new(object);
+            if known.len() >= REMEMBERED_MAX && !known.contains_key(name) {
+                known.pop_first();
+            }
+            known.insert(name.to_owned(), Arc::clone(&object));
+            Ok(object)
+        }
+        Err(error @ ObjectError::Unavailable(_)) => known.get(name).cloned().ok_or(error),
+        Err(error) => {
+            known.remove(name);
+            Err(error)
+        }
     }
 }
 
@@ -120,25 +147,24 @@ impl Objects for ApiObjects {
         self.granted(&Place::Cluster, name).await
     }
 
+    /// The object as it was read last, where the API server does not answer: volumes can be published again meanwhile.
+    async fn csi_driver(&self, name: &str) -> Result<Arc<CSIDriver>, ObjectError> {
+        let found: Result<CSIDriver, _> = self.api.get_cached(&Place::Cluster, name).await;
+        remembered(&self.drivers, name, found.map_err(|error| failure(&error)))
+    }
+
+    async fn volume_attachment(&self, name: &str) -> Result<Arc<VolumeAttachment>, ObjectError> {
+        self.api.get(&Place::Cluster, name).await.map(Arc::new).map_err(|error| failure(&error))
+    }
+
+    async fn volume_secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>, ObjectError> {
+        self.granted(&Place::namespace(namespace), name).await
+    }
+
     /// As it is now; what was read last where the API server does not answer, for a class keeps its handler.
     async fn runtime_class(&self, name: &str) -> Result<Arc<RuntimeClass>, ObjectError> {
         let found: Result<RuntimeClass, _> = self.api.get(&Place::Cluster, name).await;
-        let mut known = lock(&self.classes);
-        match found.map_err(|error| failure(&error)) {
-            Ok(class) => {
-                let class = Arc::new(class);
-                if known.len() >= CLASSES_MAX && !known.contains_key(name) {
-                    known.pop_first();
-                }
-                known.insert(name.to_owned(), Arc::clone(&class));
-                Ok(class)
-            }
-            Err(error @ ObjectError::Unavailable(_)) => known.get(name).cloned().ok_or(error),
-            Err(error) => {
-                known.remove(name);
-                Err(error)
-            }
-        }
+        remembered(&self.classes, name, found.map_err(|error| failure(&error)))
     }
 
     async fn service_account(&self, namespace: &str, name: &str) -> Result<Arc<ServiceAccount>, ObjectError> {

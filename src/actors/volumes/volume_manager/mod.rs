@@ -4,6 +4,9 @@
 //! `logic::volumes::volume_states` decides the tasks; here they are carried out, one operation a volume, so that a mount
 //! that hangs keeps nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
 
+mod csi;
+pub mod drivers;
+mod in_use;
 mod tasks;
 mod timing;
 
@@ -23,30 +26,30 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
+use crate::logic::volumes::order::plugin;
 use crate::logic::volumes::plan::{NodeFacts, NodeMeans, VolumePlan, volume_plans};
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{
     AttachedStep, PodVolumes, TaskEnd, TaskGain, TaskNews, VolumeCensus, VolumeEvent, VolumeManagerMsg,
 };
-use crate::messages::{Ended, Panicked, Subscriber};
+use crate::messages::{Panicked, Subscriber};
 use crate::platform::cluster::objects::{Objects, Token};
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observation, Observer};
 use crate::platform::volumes::VolumeHost;
+use drivers::CsiVolumes;
+use in_use::InUse;
 use tasks::MountTask;
 use timing::{Timing, planned_plugin, unmounting};
 
 /// The soonest that a pod is told to ask again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
-
-/// Wait before attached volumes are looked for again: they go when their pods end.
-const ATTACHED_PERIOD: Duration = Duration::from_secs(30);
 
 /// Patience with `NodeStatus`.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
@@ -67,6 +70,8 @@ pub struct Args {
     pub node_status: Address<NodeStatusMsg>,
     /// Hears how volumes fare.
     pub event_recorder: Address<EventRecorderMsg>,
+    /// For volumes of CSI drivers.
+    pub csi: CsiVolumes,
 }
 
 /// A wanted pod, and what it has.
@@ -99,8 +104,7 @@ pub struct VolumeManager {
     certificates: BTreeMap<CertificateKey, CertificateState>,
     questions: BTreeMap<PodUid, Vec<Question>>,
     wake: Option<(Steady, OperationId)>,
-    /// The attached volumes that `NodeStatus` was told of.
-    attached: Option<BTreeSet<String>>,
+    in_use: InUse,
 }
 
 impl Actor for VolumeManager {
@@ -119,7 +123,7 @@ impl Actor for VolumeManager {
             certificates: BTreeMap::new(),
             questions: BTreeMap::new(),
             wake: None,
-            attached: None,
+            in_use: InUse::default(),
         };
         manager.look_for_attached(context);
         manager
@@ -140,6 +144,9 @@ impl Actor for VolumeManager {
                 self.tell_of_walk(&uid, event, context);
                 vec![Input::Moves { uid, task, doing }]
             }
+            VolumeManagerMsg::Task(TaskNews::TaskAttaches { uid, volume }) => {
+                return self.note_attachable(uid, volume, context);
+            }
             VolumeManagerMsg::RetryDue { at } => {
                 self.wake.take_if(|(armed, _)| *armed == at);
                 vec![Input::Due]
@@ -147,7 +154,9 @@ impl Actor for VolumeManager {
             VolumeManagerMsg::Attached(AttachedStep::AttachedFound(outcome)) => {
                 return self.take_attached(outcome, context);
             }
-            VolumeManagerMsg::Attached(AttachedStep::AttachedDue) => return self.look_for_attached(context),
+            VolumeManagerMsg::Attached(AttachedStep::AttachedDue | AttachedStep::Unstaged) => {
+                return self.look_for_attached(context);
+            }
             VolumeManagerMsg::All(reply) => {
                 let _ = reply.send(self.all()); // The asker may have left.
                 return;
@@ -207,6 +216,7 @@ impl VolumeManager {
     fn release(&mut self, uid: PodUid, reply: RpcReplyPort<Result<(), VolumeFailure>>) -> Input {
         self.questions.entry(uid.clone()).or_default().push(Question::Released(reply));
         self.workers.remove(&uid);
+        self.note_released(&uid);
         if self.pods.remove(&uid).is_none() {
             self.strangers.insert(uid.clone());
         }
@@ -231,42 +241,15 @@ impl VolumeManager {
         all.collect()
     }
 
-    /// Which volumes that the cluster attaches are in use is read off the disk (NODE-24): none of the kinds that are mounted
-    /// here is attached, but another agent may have mounted such, and the cluster takes away those that are not in use.
-    fn look_for_attached(&self, context: &mut Context<VolumeManagerMsg>) {
-        let host = Arc::clone(&self.args.volumes);
-        let work = async move { host.attached().await.map_err(|error| error.to_string()) };
-        context.start("look for attached volumes", "the node".to_owned(), work, |outcome| {
-            VolumeManagerMsg::Attached(AttachedStep::AttachedFound(outcome.into()))
-        });
-    }
-
-    /// Until the disk was read nothing is said of them, so that what the Node shows stays.
-    fn take_attached(&mut self, outcome: Ended<BTreeSet<String>>, context: &mut Context<VolumeManagerMsg>) {
-        match outcome.into_result() {
-            Ok(found) => {
-                let in_use = NodeNews::VolumesInUse(found.iter().cloned().collect());
-                let is_told = self.attached.as_ref() == Some(&found)
-                    || context.try_tell(&self.args.node_status, NodeStatusMsg::News(in_use));
-                if is_told {
-                    let none_is_left = found.is_empty();
-                    self.attached = Some(found);
-                    if none_is_left {
-                        return;
-                    }
-                }
-            }
-            Err(problem) => tracing::warn!(problem, "it is not known yet which attached volumes are in use"),
-        }
-        context.after(ATTACHED_PERIOD, VolumeManagerMsg::Attached(AttachedStep::AttachedDue));
-    }
-
     fn want(&mut self, uid: PodUid, pod: Arc<Pod>, context: &Context<VolumeManagerMsg>) -> Input {
         let plans: BTreeMap<String, VolumePlan> =
             volume_plans(&pod).into_iter().map(|plan| (plan.name.clone(), plan)).collect();
-        let volumes = plans.values().map(|plan| (plan.name.clone(), plan.is_set_up_again())).collect();
         let before = self.pods.remove(&uid).map(|before| (before.mounted, before.asked));
         let (mounted, mut asked) = before.unwrap_or_default();
+        let again = |plan: &VolumePlan| {
+            plan.is_set_up_again() || mounted.get(&plan.name).is_some_and(|mounted| mounted.republish)
+        };
+        let volumes = plans.values().map(|plan| (plan.name.clone(), again(plan))).collect();
         asked.retain(|name, _| plans.contains_key(name));
         for plan in plans.values().filter(|plan| plan.is_set_up_again() || !mounted.contains_key(&plan.name)) {
             asked.entry(plan.name.clone()).or_insert(context.clock().uptime());
@@ -288,7 +271,7 @@ impl VolumeManager {
         vec![Input::Changed { uid, volumes }, wanted]
     }
 
-    fn end(&mut self, uid: PodUid, task: Task, end: TaskEnd, context: &Context<VolumeManagerMsg>) -> Input {
+    fn end(&mut self, uid: PodUid, task: Task, end: TaskEnd, context: &mut Context<VolumeManagerMsg>) -> Input {
         let TaskEnd { outcome, secrets } = end;
         if let Some(wanted) = self.pods.get_mut(&uid) {
             let tokens = secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life }));
@@ -327,6 +310,9 @@ impl VolumeManager {
             }
         }
         self.count_found(&uid, &task, &outcome);
+        if outcome.is_ok() || matches!(task, Task::Mount(_)) {
+            self.note_gone(&uid, &task, context);
+        }
         if let Err(failure) = &outcome {
             self.tell_failure(&uid, &task, failure, context);
         }
@@ -384,10 +370,17 @@ impl VolumeManager {
                 context.start("list volumes", about, work, ended);
             }
             Task::Unmount(place) => {
-                let timing = self.timing(context);
+                let (timing, csi) = (self.timing(context), self.args.csi.clone());
                 let work = async move {
-                    let gone = timing.of(&place.plugin, unmounting(place.is_device), host.tear_down(&place)).await;
-                    TaskEnd::of(gone.map(|()| TaskGain::default()).map_err(tasks::failed))
+                    let is_driven = place.plugin == plugin::CSI && !place.is_device;
+                    let gone = async {
+                        match is_driven {
+                            true => csi.unpublish(&place).await.map_err(tasks::failure),
+                            false => host.tear_down(&place).await.map_err(tasks::failed),
+                        }
+                    };
+                    let gone = timing.of(&place.plugin, unmounting(place.is_device), gone).await;
+                    TaskEnd::of(gone.map(|()| TaskGain::default()))
                 };
                 context.start("unmount volume", about, work, ended);
             }
@@ -417,6 +410,7 @@ impl VolumeManager {
         let (means, node_status, cause) = (self.args.means.clone(), self.args.node_status.clone(), context.cause());
         let (me, cause_of_moves) = (context.address().clone(), context.cause());
         let (of_moves, task_moves) = (uid.clone(), Task::Mount(name.to_owned()));
+        let csi = self.csi_task(&uid, name, context);
         let needs_node = wanted.plans[name].needs_node();
         let mut work = MountTask {
             timing: self.timing(context),
@@ -436,6 +430,7 @@ impl VolumeManager {
                 // Lost, it is told again.
                 let _ = me.tell(cause_of_moves.clone(), VolumeManagerMsg::Task(news));
             }),
+            csi,
             uid,
         };
         async move {

@@ -6,9 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, Pod};
 
+use super::drivers::CsiVolumes;
 use super::timing::{Timing, mounting, plugin_of};
+use crate::actors::kit::address::Address;
+use crate::actors::kit::trace::Cause;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
@@ -17,8 +20,9 @@ use crate::logic::volumes::certificate::{
     overdue,
 };
 use crate::logic::volumes::claim::{
-    bound_volume, check_mode, check_owner, check_volume, is_block, resolve, volume_group,
+    bound_volume, check_affinity, check_mode, check_owner, check_volume, is_block, resolve, volume_group,
 };
+use crate::logic::volumes::csi::source::CsiSource;
 use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
 use crate::logic::volumes::projected::{Looked, Sources};
@@ -27,8 +31,10 @@ use crate::logic::volumes::steps::VolumeStep;
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
 use crate::logic::volumes::volume_states::{MountedVolume, TaskFailure};
+use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskEnd, TaskGain, VolumeEvent};
 use crate::platform::cluster::objects::{ObjectError, Objects, Token, looked, patiently};
+use crate::platform::network::tls::sha256_hex;
 use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};
 
 /// From one look at a set-up that takes long to the next.
@@ -57,6 +63,19 @@ pub(super) struct MountTask {
     pub(super) chance: f64,
     /// Takes what a set-up that takes long is at, and the Event that is due about it.
     pub(super) moves: Box<dyn Fn(String, Option<String>) + Send + Sync>,
+    /// For volumes of CSI drivers.
+    pub(super) csi: CsiTask,
+}
+
+/// The further means for a volume of a CSI driver.
+pub(super) struct CsiTask {
+    pub(super) volumes: CsiVolumes,
+    pub(super) node_status: Address<NodeStatusMsg>,
+    pub(super) cause: Cause,
+    /// The pod has the volume already: it is published again.
+    pub(super) was_published: bool,
+    /// Takes the name of a volume that the cluster attaches, as the Node has it.
+    pub(super) attaches: Box<dyn Fn(String) + Send + Sync>,
 }
 
 pub(super) fn failed(error: VolumeError) -> TaskFailure {
@@ -74,7 +93,7 @@ fn set_up_failed(name: &str, error: impl std::fmt::Display) -> TaskFailure {
 }
 
 /// The same of any step.
-fn step_failed(step: VolumeStep, name: &str, error: impl std::fmt::Display) -> TaskFailure {
+pub(super) fn step_failed(step: VolumeStep, name: &str, error: impl std::fmt::Display) -> TaskFailure {
     TaskFailure { reason: Some(step.reason()), ..failure(format!("{step} for volume \"{name}\" : {error}")) }
 }
 
@@ -105,6 +124,7 @@ impl MountTask {
                 self.mount_claim(claim, *read_only, *owned, &mut tokens).await
             }
             VolumeKind::Image(_) => self.mount_own(&mut tokens).await,
+            VolumeKind::Csi(source) => self.mount_inline(source, &mut tokens).await,
             _ => {
                 let place = self.plan.place(&self.uid);
                 let work = self.mount_own(&mut tokens);
@@ -137,16 +157,50 @@ impl MountTask {
         Ok(TaskGain { mounted: Some(mounted), ..TaskGain::default() })
     }
 
+    /// A volume of a driver that the pod brings along (VOL-43).
+    async fn mount_inline(&self, source: &CSIVolumeSource, new: &mut NewSecrets) -> Result<TaskGain, TaskFailure> {
+        let name = &self.plan.name;
+        let source = CsiSource::inline(source, &self.pod, name, sha256_hex);
+        let source = source.map_err(|why| step_failed(VolumeStep::NewMounter, name, why))?;
+        self.mount_driven(&source, None, new).await
+    }
+
+    /// A volume of a driver; `group` is one that its files are meant for.
+    async fn mount_driven(
+        &self,
+        source: &CsiSource,
+        group: Option<i64>,
+        new: &mut NewSecrets,
+    ) -> Result<TaskGain, TaskFailure> {
+        let plugin = format!("{}:{}", plugin::CSI, source.driver);
+        let mounted = self.timing.of(&plugin, mounting(false), self.mount_csi(source, new)).await?;
+        let (name, relabel) = (source.name.clone(), !source.read_only);
+        let (host_path, republish) = (mounted.host_path, mounted.republish);
+        let mounted = MountedVolume { host_path, name, group, is_device: false, relabel, republish };
+        Ok(TaskGain { mounted: Some(mounted), ..TaskGain::default() })
+    }
+
     /// Has the host do it, tells how far that is for as long as it takes long, and how long it took to change ownership.
     async fn set_up(&self, place: Option<&VolumePlace>, order: SetUp) -> Result<Option<String>, VolumeError> {
         let progress = Arc::new(Progress::by(Arc::clone(&self.timing.clock)));
-        let of_local = place.filter(|place| place.plugin == plugin::LOCAL);
-        let mut work = self.host.set_up_watched(&self.uid, place, order, Arc::clone(&progress));
+        let work = self.host.set_up_watched(&self.uid, place, order, Arc::clone(&progress));
+        self.watched(place, &progress, work).await
+    }
+
+    /// Waits for work, tells how far it is for as long as it takes long, and how long it took to change ownership.
+    pub(super) async fn watched<T>(
+        &self,
+        place: Option<&VolumePlace>,
+        progress: &Progress,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let of_volume = place.filter(|place| [plugin::LOCAL, plugin::CSI].contains(&&*place.plugin));
+        let mut work = std::pin::pin!(work);
         let (mut seen, mut told) = (0, 0);
         let outcome = loop {
             match tokio::time::timeout(LOOK_PERIOD, &mut work).await {
                 Ok(outcome) => break outcome,
-                Err(_) => self.look(&progress, of_local, &mut seen, &mut told),
+                Err(_) => self.look(progress, of_volume, &mut seen, &mut told),
             }
         };
         for walk in progress.take_walks() {
@@ -284,20 +338,25 @@ impl MountTask {
 
     /// A token that is good for a while: the one at hand, or a new one; one at hand lasts while there is no new one.
     async fn token(&self, key: &TokenKey, new: &mut NewSecrets) -> Result<Arc<str>, String> {
+        self.whole_token(key, new).await.map(|token| token.text)
+    }
+
+    /// The same, with its life.
+    pub(super) async fn whole_token(&self, key: &TokenKey, new: &mut NewSecrets) -> Result<Token, String> {
         let known = self.tokens.iter().find(|(known, _)| known == key).map(|(_, token)| token);
         if let Some(token) = known.filter(|token| !token.life.is_due(self.now, self.chance)) {
-            return Ok(Arc::clone(&token.text));
+            return Ok(token.clone());
         }
         let name = &key.service_account;
         match patiently("token of", name, self.objects.token(key)).await {
             Ok(token) => {
                 new.tokens.push((key.clone(), Arc::clone(&token.text), token.life));
-                Ok(token.text)
+                Ok(token)
             }
             Err(error) => match known {
                 Some(token) if !token.life.has_expired(self.now) => {
                     tracing::warn!(pod = %self.uid, service_account = name, %error, "couldn't update token, the old one is kept");
-                    Ok(Arc::clone(&token.text))
+                    Ok(token.clone())
                 }
                 Some(_) => Err(format!("token {name} expired and refresh failed: {error}")),
                 None => Err(format!("failed to fetch token: {error}")),
@@ -331,6 +390,12 @@ impl MountTask {
             volume.map_err(|error| processing(format!("failed to fetch PV {name} from API server: {error}")))?;
         check_volume(&found, &volume).map_err(processing)?;
         check_mode(&self.plan.name, &self.pod, &volume).map_err(told)?;
+        if let Some(source) = CsiSource::of_volume(&volume, read_only).filter(|_| !is_block(&volume)) {
+            check_affinity(&volume, self.own_node.as_deref())
+                .map_err(|error| step_failed(error.step, &name, error.problem))?;
+            let source = source.map_err(|why| step_failed(VolumeStep::NewMounter, &name, why))?;
+            return self.mount_driven(&source, volume_group(&volume), new).await;
+        }
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;
         let (host, is_device, relabel) = (&self.host, is_block(&volume), resolved.relabel);
@@ -352,7 +417,8 @@ impl MountTask {
         };
         let news = mapped.map(|paths| told(paths).to_vec()).unwrap_or_default();
         let host_path = host_path.unwrap_or_default();
-        let mounted = MountedVolume { host_path, name, group: volume_group(&volume), is_device, relabel };
+        let group = volume_group(&volume);
+        let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish: false };
         Ok(TaskGain { mounted: Some(mounted), news, warning, ..TaskGain::default() })
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn planned_plugin<'a>(plan: &VolumePlan, mounted: Option<&'a MountedV
         VolumeKind::Projected(_) => plugin::PROJECTED,
         VolumeKind::Nfs(_) => plugin::NFS,
         VolumeKind::Image(_) => plugin::IMAGE,
+        VolumeKind::Csi(_) => plugin::CSI,
         VolumeKind::Claim { .. } => mounted.map_or("N/A", |mounted| plugin_of_path(&mounted.host_path)),
         VolumeKind::Refused(_) => "N/A",
     }

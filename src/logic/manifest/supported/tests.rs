@@ -294,7 +294,7 @@ fn what_is_not_done_is_refused_with_its_path() {
         json!({"containers": [], "volumes": [volume]})
     };
     for (spec, path, reason) in [
-        (volume(json!({"csi": {"driver": "d"}})), "spec.volumes[0].csi", NO_VOLUME),
+        (volume(json!({"fc": {}})), "spec.volumes[0].fc", NO_VOLUME),
         (json!({"containers": [], "hostUsers": false}), "spec.hostUsers", NO_USER_NAMESPACE),
         (
             json!({"containers": [], "resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}),

@@ -56,10 +56,11 @@ pub struct Told {
 }
 
 impl Told {
-    /// Takes the news; whether it is reported at once. Good news and a shutdown are, everything else is reported with the
+    /// Takes the news; whether it is reported at once. Good news, a shutdown and volumes in use are, everything else is reported with the
     /// next update: what was only a moment's trouble need not become the cluster's.
     pub fn hear(&mut self, news: NodeNews) -> bool {
         let (was_ready, was_ending) = (self.has_no_problem(), self.shutdown_problem.is_some());
+        let is_awaited = self.is_awaited(&news);
         match news {
             NodeNews::Health(health) => self.health = Some(health),
             NodeNews::Runtime(runtime) => self.runtime = Some(runtime),
@@ -70,7 +71,14 @@ impl Told {
             NodeNews::ShutdownProblem(problem) => self.shutdown_problem = problem,
             NodeNews::Unenforced(unenforced) => self.unenforced = unenforced,
         }
-        (!was_ready && self.has_no_problem()) || was_ending != self.shutdown_problem.is_some()
+        (!was_ready && self.has_no_problem()) || was_ending != self.shutdown_problem.is_some() || is_awaited
+    }
+
+    /// Whether a pod waits until the Node says it: a volume is mounted once it is known to be in use (VOL-09).
+    fn is_awaited(&self, news: &NodeNews) -> bool {
+        let NodeNews::VolumesInUse(volumes) = news else { return false };
+        let known = self.volumes_in_use.as_deref().unwrap_or_default();
+        self.volumes_in_use.is_some() && volumes.iter().any(|volume| !known.contains(volume))
     }
 
     /// Whether nothing that is known keeps the node from being ready.
@@ -89,7 +97,7 @@ mod tests {
         NodeNews::Health(RuntimeHealth { runtime_problem, ..RuntimeHealth::default() })
     }
 
-    /// NODE-31: good news and a shutdown.
+    /// NODE-31: good news and a shutdown; VOL-09: a volume that a pod waits for.
     #[test]
     fn only_good_news_and_a_shutdown_are_reported_at_once() {
         let problem = || Some("not yet".to_owned());
@@ -106,6 +114,9 @@ mod tests {
             (NodeNews::ShutdownProblem(problem()), false),
             (health(None), false),
             (NodeNews::ShutdownProblem(None), true),
+            (NodeNews::VolumesInUse(vec![]), false),
+            (NodeNews::VolumesInUse(vec!["v".to_owned()]), true),
+            (NodeNews::VolumesInUse(vec!["v".to_owned()]), false),
         ] {
             assert_eq!(told.hear(news.clone()), at_once, "{news:?}");
         }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -172,6 +173,19 @@ impl Objects for RememberedObjects {
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
         let answer = self.inner.volume(name).await;
         self.remember(format!("persistentvolume/{name}"), answer).await
+    }
+
+    async fn csi_driver(&self, name: &str) -> Result<Arc<CSIDriver>, ObjectError> {
+        let answer = self.inner.csi_driver(name).await;
+        self.remember(format!("csidriver/{name}"), answer).await
+    }
+
+    async fn volume_attachment(&self, name: &str) -> Result<Arc<VolumeAttachment>, ObjectError> {
+        self.inner.volume_attachment(name).await
+    }
+
+    async fn volume_secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>, ObjectError> {
+        self.inner.volume_secret(namespace, name).await
     }
 
     async fn runtime_class(&self, name: &str) -> Result<Arc<RuntimeClass>, ObjectError> {

@@ -211,6 +211,7 @@ fn mount_pod(
         now,
         chance: 0.0,
         moves: Box::new(|_, _| {}),
+        csi: no_driver(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let TaskEnd { outcome: result, secrets: NewSecrets { tokens: new, certificates, .. } } =
@@ -318,6 +319,7 @@ fn a_claim_leads_to_the_volume_behind_it() {
             group: Some(1234),
             is_device: false,
             relabel: false,
+            republish: false,
         }
     );
     assert!(matches!(&outcome.told[0].1, SetUp::Local(order) if order.read_only && order.source == "/mnt/disk"));
@@ -479,6 +481,7 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
             now: at(0),
             chance: 0.0,
             moves: Box::new(|_, _| {}),
+            csi: no_driver(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(task.run()).outcome.map(drop).map_err(|failure| failure.message)
@@ -488,6 +491,27 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
     assert_eq!(standalone(downward), Ok(()));
     let refused = standalone(json!([{ "secret": { "name": "s" } }])).expect_err("nobody to ask");
     assert!(refused.ends_with("cannot setup projected volume v because kube client is not configured"), "{refused}");
+}
+
+/// A node without drivers, and nobody at any address.
+fn no_driver() -> CsiTask {
+    use crate::actors::kit::trace::Trace;
+    use crate::platform::host::clock::SystemClock;
+    use crate::platform::plugins::NoPlugins;
+    let trace = Trace::new(Arc::new(SystemClock::start()));
+    let none = Arc::new(NoPlugins);
+    CsiTask {
+        volumes: CsiVolumes {
+            node_name: "n".to_owned(),
+            calls: none.clone(),
+            host: none,
+            manager: Address::new(&trace, "CsiManager", "CsiManager", "Root", 1),
+        },
+        node_status: Address::new(&trace, "NodeStatus", "NodeStatus", "Root", 1),
+        cause: Cause::outside("test"),
+        was_published: false,
+        attaches: Box::new(|_| {}),
+    }
 }
 
 fn timing() -> Timing {
@@ -531,6 +555,7 @@ async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
         now: at(0),
         chance: 0.0,
         moves: Box::new(move |doing, event| lock(&told).push((doing, event))),
+        csi: no_driver(),
     };
     let result = task.run().await.outcome;
     assert!(result.expect("mounted").mounted.expect("a volume").relabel);

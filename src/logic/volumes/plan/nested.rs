@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, VolumeMount};
 
-use super::mounting::mounting_containers;
+use crate::logic::volumes::mounting::mounting_containers;
 
 /// Directories to make in the volume `name`, relative to it: for each container the outermost mount paths below one of
 /// the volume's own.

@@ -1,0 +1,405 @@
+//! `CsiManager`: the storage drivers of the node: what the cluster knows of them, where they serve, what they have staged.
+//!
+//! Parent: Root. Restarted: after a failure; `PluginWatcher` hands every driver over again, the disk tells what is staged. One
+//! thing at a time is told to the cluster. A driver is used for volumes as soon as it said what this node is to it: what is on
+//! the node can be taken down while the API server is away. Staged volumes that no pod uses are unstaged, whoever staged them.
+
+mod cluster;
+mod staged;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
+use crate::actors::kit::context::{Context, OperationId};
+use crate::logic::model::backoff::{Backoff, BackoffPolicy};
+use crate::logic::plugins::csi_registration::{CsiNodeInfo, NOT_INITIALIZED, Version, highest_version};
+use crate::logic::plugins::plugin::{Plugin, Refusal};
+use crate::logic::volumes::csi::names::DevicePlace;
+use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::plugins::PluginNews;
+use crate::messages::plugins::csi_manager::{CsiManagerMsg, DriverStep, PublishError, StagedStep};
+use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
+use crate::messages::volume_manager::{AttachedStep, VolumeManagerMsg};
+use crate::messages::{Ended, Panicked};
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::plugins::CsiCalls;
+use crate::platform::volumes::csi::CsiHost;
+use cluster::Job;
+
+/// Wait before the cluster is told again, while the node is not registered yet and nobody says that it is.
+const NODE_WAIT: Duration = Duration::from_secs(10);
+/// Waits after the API server could not be told: the node is not ready before.
+const API_RETRY: BackoffPolicy = BackoffPolicy {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(10),
+    reset: Duration::from_secs(600),
+};
+/// Waits after a volume could not be unstaged.
+const RETRY: BackoffPolicy = BackoffPolicy {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(122),
+    reset: Duration::from_secs(600),
+};
+/// The key of waits for the API server.
+const API: &str = "API server";
+
+/// The actor's means.
+pub struct Args {
+    /// The node's name.
+    pub node_name: String,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Calls drivers.
+    pub calls: Arc<dyn CsiCalls>,
+    /// Volumes as the disk knows them.
+    pub host: Arc<dyn CsiHost>,
+    /// Knows the Node, and hears whether volumes can be used.
+    pub node_status: Address<NodeStatusMsg>,
+    /// Hears the verdicts about drivers.
+    pub plugin_watcher: Address<PluginWatcherMsg>,
+    /// Hears that a volume is no longer staged.
+    pub volume_manager: Address<VolumeManagerMsg>,
+}
+
+/// A driver that is used.
+struct Driver {
+    plugin: Arc<Plugin>,
+    version: Version,
+}
+
+/// See the module.
+pub struct CsiManager {
+    args: Args,
+    drivers: BTreeMap<String, Driver>,
+    /// Drivers that are being asked what this node is to them, by socket.
+    asked: BTreeMap<String, (Arc<Plugin>, Version)>,
+    /// Jobs for the cluster; the first is under way if `publishing`.
+    jobs: VecDeque<Job>,
+    publishing: bool,
+    publish_timer: Option<OperationId>,
+    publish_retries: Backoff,
+    /// Why volumes cannot be used yet, as the Node says it.
+    problem: Option<String>,
+    looking: bool,
+    look_again: bool,
+    look_timer: Option<OperationId>,
+    unstaging: BTreeSet<DevicePlace>,
+    retries: Backoff,
+}
+
+impl Actor for CsiManager {
+    const KIND: &'static str = "CsiManager";
+    type Msg = CsiManagerMsg;
+    type Args = Args;
+
+    fn begin(args: Args, context: &mut Context<CsiManagerMsg>) -> Self {
+        let is_connected = args.api.is_some();
+        let mut manager = Self {
+            args,
+            drivers: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            jobs: VecDeque::new(),
+            publishing: false,
+            publish_timer: None,
+            publish_retries: Backoff::new(API_RETRY),
+            problem: is_connected.then(|| NOT_INITIALIZED.to_owned()),
+            looking: false,
+            look_again: false,
+            look_timer: None,
+            unstaging: BTreeSet::new(),
+            retries: Backoff::new(RETRY),
+        };
+        if is_connected {
+            manager.tell_problem(context);
+            manager.jobs.push_back(Job::Initialize);
+            manager.publish(context);
+        }
+        manager.look(context);
+        manager
+    }
+
+    fn receive(&mut self, message: CsiManagerMsg, context: &mut Context<CsiManagerMsg>) {
+        match message {
+            CsiManagerMsg::Plugin(PluginNews::Came(plugin)) => self.came(plugin, context),
+            CsiManagerMsg::Plugin(PluginNews::Gone(plugin)) => self.gone(&plugin, context),
+            CsiManagerMsg::Plugin(PluginNews::Sockets(sockets)) => {
+                let drivers = self.drivers.values().map(|driver| Arc::clone(&driver.plugin));
+                let gone: Vec<Arc<Plugin>> = drivers.filter(|plugin| !sockets.contains(&plugin.socket)).collect();
+                gone.iter().for_each(|plugin| self.gone(plugin, context));
+            }
+            CsiManagerMsg::Driver(DriverStep::InfoRead { plugin, outcome }) => self.informed(plugin, outcome, context),
+            CsiManagerMsg::Driver(DriverStep::Published(outcome)) => self.published(outcome, context),
+            CsiManagerMsg::Driver(DriverStep::PublishDue) => {
+                self.publish_timer = None;
+                self.publish(context);
+            }
+            CsiManagerMsg::Staged(step) => self.staged(step, context),
+            CsiManagerMsg::MayBeUnused => self.look(context),
+            CsiManagerMsg::Endpoint(name, reply) => {
+                let _ = reply.send(self.endpoint(&name)); // The asker may have left.
+            }
+            CsiManagerMsg::NodeRegistered => {
+                if let Some(timer) = self.publish_timer.take() {
+                    context.cancel(timer);
+                }
+                self.publish(context);
+            }
+            CsiManagerMsg::Repeat => self.tell_problem(context),
+        }
+    }
+}
+
+impl CsiManager {
+    fn endpoint(&self, driver: &str) -> Option<String> {
+        self.drivers.get(driver).map(|driver| driver.plugin.endpoint.clone())
+    }
+
+    /// Without an API server nobody says whether the node is ready.
+    fn tell_problem(&self, context: &Context<CsiManagerMsg>) {
+        if self.args.api.is_some() {
+            let news = NodeNews::StorageProblem(self.problem.clone());
+            context.tell(&self.args.node_status, NodeStatusMsg::News(news));
+        }
+    }
+
+    fn judge(&self, plugin: &Plugin, outcome: Result<(), Refusal>, context: &Context<CsiManagerMsg>) {
+        let (socket, attempt) = (plugin.socket.clone(), plugin.attempt);
+        context.tell(&self.args.plugin_watcher, PluginWatcherMsg::Judged { socket, attempt, outcome });
+    }
+
+    fn came(&mut self, plugin: Arc<Plugin>, context: &mut Context<CsiManagerMsg>) {
+        let version = match self.check(&plugin) {
+            Ok(version) => version,
+            Err(why) => {
+                let (name, endpoint) = (&plugin.name, &plugin.endpoint);
+                let text = format!("validation failed for CSI Driver {name} at endpoint {endpoint}: {why}");
+                return self.judge(&plugin, Err(Refusal::Invalid(text)), context);
+            }
+        };
+        self.asked.insert(plugin.socket.clone(), (Arc::clone(&plugin), version));
+        let (calls, endpoint, about) = (Arc::clone(&self.args.calls), plugin.endpoint.clone(), plugin.name.clone());
+        let ended = move |outcome: Result<Result<CsiNodeInfo, _>, Panicked>| {
+            let outcome = outcome.map(|told: Result<_, crate::logic::plugins::call_error::CallError>| {
+                told.map_err(|error| error.to_string())
+            });
+            CsiManagerMsg::Driver(DriverStep::InfoRead { plugin, outcome: outcome.into() })
+        };
+        context.start("ask driver", about, async move { calls.node_info(&endpoint).await }, ended);
+    }
+
+    /// The version that is spoken with a driver.
+    fn check(&self, plugin: &Plugin) -> Result<Version, String> {
+        let name = &plugin.name;
+        let prefix = || format!("kubernetes.io/csi: ValidatePlugin for CSI driver {name:?} failed.");
+        let version = highest_version(&plugin.versions).map_err(|why| format!("{} {why}", prefix()))?;
+        let other = self.drivers.get(name).filter(|driver| driver.plugin.socket != plugin.socket);
+        match other.filter(|driver| driver.version >= version) {
+            None => Ok(version),
+            Some(Driver { version: (major, minor, patch), .. }) => Err(format!(
+                "{} Another driver with the same name is already registered with a higher supported version: \
+                 \"{major}.{minor}.{patch}\"",
+                prefix()
+            )),
+        }
+    }
+
+    fn informed(&mut self, plugin: Arc<Plugin>, outcome: Ended<CsiNodeInfo>, context: &mut Context<CsiManagerMsg>) {
+        let is_current = |(asked, _): &mut (Arc<Plugin>, Version)| asked.attempt == plugin.attempt;
+        if self.asked.get_mut(&plugin.socket).is_none_or(|asked| !is_current(asked)) {
+            return; // It is gone by now, or another one is there.
+        }
+        let Some((_, version)) = self.asked.remove(&plugin.socket) else { return };
+        let info = match outcome.into_result() {
+            Ok(info) => info,
+            Err(why) => return self.judge(&plugin, Err(Refusal::Failed(why)), context),
+        };
+        self.drivers.insert(plugin.name.clone(), Driver { plugin: Arc::clone(&plugin), version });
+        self.forget_jobs_of(&plugin.name);
+        if self.args.api.is_some() {
+            self.jobs.push_back(Job::Install { plugin, info });
+            self.publish(context);
+        } else {
+            self.judge(&plugin, Ok(()), context);
+        }
+        // A volume that stayed staged for want of its driver can be unstaged now.
+        self.retries = Backoff::new(RETRY);
+        self.look(context);
+    }
+
+    fn gone(&mut self, plugin: &Plugin, context: &mut Context<CsiManagerMsg>) {
+        self.asked.remove(&plugin.socket);
+        let is_it = |driver: &Driver| driver.plugin.socket == plugin.socket;
+        if self.drivers.get(&plugin.name).is_some_and(is_it) {
+            self.drivers.remove(&plugin.name);
+            self.forget_jobs_of(&plugin.name);
+            if self.args.api.is_some() {
+                self.jobs.push_back(Job::Remove { driver: plugin.name.clone() });
+                self.publish(context);
+            }
+        }
+    }
+
+    /// Drops jobs that are overtaken and not under way yet.
+    fn forget_jobs_of(&mut self, name: &str) {
+        let first = usize::from(self.publishing).min(self.jobs.len());
+        let later = self.jobs.split_off(first);
+        self.jobs.extend(later.into_iter().filter(|job| job.driver() != Some(name)));
+    }
+
+    /// Tells the cluster what is next, unless something is under way or waits.
+    fn publish(&mut self, context: &mut Context<CsiManagerMsg>) {
+        let (Some(job), Some(api)) = (self.jobs.front().cloned(), self.args.api.clone()) else { return };
+        if self.publishing || self.publish_timer.is_some() {
+            return;
+        }
+        self.publishing = true;
+        let about = job.driver().unwrap_or("CSINode").to_owned();
+        let (name, node_status, cause) = (self.args.node_name.clone(), self.args.node_status.clone(), context.cause());
+        let work = async move { cluster::carry_out(&api, &node_status, cause, &name, &job).await };
+        let ended = |outcome: Result<_, _>| CsiManagerMsg::Driver(DriverStep::Published(outcome.into()));
+        context.start("tell cluster of drivers", about, work, ended);
+    }
+
+    fn published(&mut self, outcome: Ended<(), PublishError>, context: &mut Context<CsiManagerMsg>) {
+        self.publishing = false;
+        let Some(job) = self.jobs.pop_front() else { return };
+        let error = match outcome {
+            Ended::Done(()) => {
+                self.publish_retries.reset(API);
+                self.settle(&job, Ok(()), context);
+                return self.publish(context);
+            }
+            Ended::Failed(error) => error,
+            Ended::Panicked(panicked) => PublishError::Transient(panicked.to_string()),
+        };
+        if let PublishError::Refused(why) = error {
+            self.settle(&job, Err(why), context);
+            return self.publish(context);
+        }
+        if matches!(job, Job::Initialize) && !matches!(error, PublishError::NoNode) {
+            self.problem = Some(format!("failed to initialize CSINode: {error}"));
+            self.tell_problem(context);
+        }
+        let is_wanted = job.driver().is_none_or(|name| match &job {
+            Job::Install { plugin, .. } => {
+                self.drivers.get(name).is_some_and(|driver| driver.plugin.attempt == plugin.attempt)
+            }
+            _ => !self.drivers.contains_key(name),
+        });
+        let wait = match &error {
+            PublishError::NoNode => NODE_WAIT,
+            _ => {
+                tracing::warn!(%error, about = job.driver().unwrap_or("CSINode"), "the cluster cannot be told of drivers");
+                self.publish_retries.fail(API, context.steady()).period
+            }
+        };
+        if is_wanted {
+            self.jobs.push_front(job);
+        }
+        self.publish_timer = Some(context.after(wait, CsiManagerMsg::Driver(DriverStep::PublishDue)));
+    }
+
+    /// A job came to its end.
+    fn settle(&mut self, job: &Job, outcome: Result<(), String>, context: &Context<CsiManagerMsg>) {
+        match (job, outcome) {
+            (Job::Initialize, _) => {
+                self.problem = None;
+                self.tell_problem(context);
+            }
+            (Job::Install { plugin, .. }, outcome) => {
+                let is_it = |driver: &Driver| driver.plugin.attempt == plugin.attempt;
+                if outcome.is_err() && self.drivers.get(&plugin.name).is_some_and(is_it) {
+                    self.drivers.remove(&plugin.name);
+                    self.jobs.push_back(Job::Remove { driver: plugin.name.clone() });
+                }
+                self.judge(plugin, outcome.map_err(Refusal::Failed), context);
+            }
+            (Job::Remove { driver }, Err(why)) => {
+                tracing::warn!(driver, why, "the cluster keeps a driver that is gone")
+            }
+            (Job::Remove { .. }, Ok(())) => {}
+        }
+    }
+}
+
+impl CsiManager {
+    fn staged(&mut self, step: StagedStep, context: &mut Context<CsiManagerMsg>) {
+        match step {
+            StagedStep::LookDue => {
+                self.look_timer = None;
+                self.look(context);
+            }
+            StagedStep::UnusedFound(outcome) => {
+                self.looking = false;
+                match outcome.into_result() {
+                    Ok(unused) => self.unstage_all(unused, context),
+                    Err(error) => {
+                        tracing::warn!(error, "staged volumes cannot be looked at");
+                        self.look_in(RETRY.initial, context);
+                    }
+                }
+                if std::mem::take(&mut self.look_again) {
+                    self.look(context);
+                }
+            }
+            StagedStep::Unstaged { device, outcome } => {
+                self.unstaging.remove(&device);
+                let key = staged::key(&device);
+                match outcome.into_result() {
+                    Ok(()) => {
+                        self.retries.reset(&key);
+                        let unstaged = VolumeManagerMsg::Attached(AttachedStep::Unstaged);
+                        context.tell(&self.args.volume_manager, unstaged);
+                    }
+                    Err(error) => {
+                        tracing::warn!(driver = device.driver, digest = device.digest, error, "a volume stays staged");
+                        let wait = self.retries.fail(&key, context.steady());
+                        self.look_in(wait.period, context);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks which staged volumes nobody uses.
+    fn look(&mut self, context: &mut Context<CsiManagerMsg>) {
+        if std::mem::replace(&mut self.looking, true) {
+            self.look_again = true;
+            return;
+        }
+        let host = Arc::clone(&self.args.host);
+        let ended = |outcome: Result<_, _>| CsiManagerMsg::Staged(StagedStep::UnusedFound(outcome.into()));
+        context.start("look for unused volumes", "the node", async move { staged::unused(&*host).await }, ended);
+    }
+
+    /// Looks after a while, unless a look comes before.
+    fn look_in(&mut self, delay: Duration, context: &mut Context<CsiManagerMsg>) {
+        if self.look_timer.is_none() {
+            self.look_timer = Some(context.after(delay, CsiManagerMsg::Staged(StagedStep::LookDue)));
+        }
+    }
+
+    fn unstage_all(&mut self, unused: Vec<staged::Staged>, context: &mut Context<CsiManagerMsg>) {
+        for (device, data) in unused {
+            if self.unstaging.contains(&device) {
+                continue;
+            }
+            if let Some(wait) = self.retries.wait(&staged::key(&device), context.steady()) {
+                self.look_in(wait.until.since(context.steady()), context);
+                continue;
+            }
+            self.unstaging.insert(device.clone());
+            let (calls, host) = (Arc::clone(&self.args.calls), Arc::clone(&self.args.host));
+            let (endpoint, about) = (self.endpoint(&data.driver_name), data.volume_handle.clone());
+            let of = device.clone();
+            let work = async move { staged::unstage(&*calls, &*host, endpoint, &device, &data).await };
+            let ended = move |outcome: Result<_, _>| {
+                CsiManagerMsg::Staged(StagedStep::Unstaged { device: of, outcome: outcome.into() })
+            };
+            context.start("unstage volume", about, work, ended);
+        }
+    }
+}

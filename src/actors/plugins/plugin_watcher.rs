@@ -1,0 +1,258 @@
+//! `PluginWatcher`: finds plugins in the registry, asks each who it is, hands it to the actor that uses its kind (RES-47).
+//!
+//! Parent: Root. Restarted: after a failure; the registry shows every plugin again. How far each registration is, is decided
+//! by `logic::plugins::plugin_states`. Each call to a plugin is an operation with a deadline of its own, so a plugin that
+//! hangs keeps nobody else. Keeps no connection: the adapters of the protocols have those.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use strum::IntoEnumIterator;
+
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
+use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::trace::Cause;
+use crate::logic::model::time::Steady;
+use crate::logic::plugins::plugin::{Plugin, PluginKind, Refusal};
+use crate::logic::plugins::plugin_states::{Action, Input, PluginStates};
+use crate::messages::plugins::PluginNews;
+use crate::messages::plugins::csi_manager::CsiManagerMsg;
+use crate::messages::plugins::plugin_watcher::{PluginWatcherMsg, RegistryStep, taker};
+use crate::messages::root::Child;
+use crate::platform::plugins::{PluginRegistration, PluginRegistry};
+
+/// Wait before a broken watch is set up again.
+const WATCH_RETRY: Duration = Duration::from_secs(1);
+/// Wait before a look that nothing hinted at: the watch may have missed something.
+const SCAN_PERIOD: Duration = Duration::from_secs(60);
+/// Quiet time after a hint, so that sockets which appear together are looked at once.
+const SETTLE: Duration = Duration::from_millis(10);
+
+/// The actor's means.
+pub struct Args {
+    /// Where plugins appear.
+    pub registry: Arc<dyn PluginRegistry>,
+    /// The handshake with them.
+    pub registration: Arc<dyn PluginRegistration>,
+    /// Uses storage drivers.
+    pub csi_manager: Address<CsiManagerMsg>,
+}
+
+/// See the module.
+pub struct PluginWatcher {
+    args: Args,
+    states: PluginStates,
+    /// Those who use plugins know which sockets there were at the first look.
+    looked: bool,
+    scanning: bool,
+    scan_again: bool,
+    scan_timer: Option<OperationId>,
+    wake: Option<(Steady, OperationId)>,
+}
+
+impl Actor for PluginWatcher {
+    const KIND: &'static str = "PluginWatcher";
+    type Msg = PluginWatcherMsg;
+    type Args = Args;
+
+    fn begin(args: Args, context: &mut Context<PluginWatcherMsg>) -> Self {
+        let taken: BTreeSet<PluginKind> = PluginKind::iter().filter(|kind| taker(*kind).is_some()).collect();
+        let states = PluginStates::new(taken);
+        let (scan_timer, wake) = (None, None);
+        let mut watcher = Self { args, states, looked: false, scanning: false, scan_again: false, scan_timer, wake };
+        watcher.watch(context);
+        watcher.scan(context);
+        watcher
+    }
+
+    fn receive(&mut self, message: PluginWatcherMsg, context: &mut Context<PluginWatcherMsg>) {
+        let input = match message {
+            PluginWatcherMsg::Registry(step) => match self.registry(step, context) {
+                Some(input) => input,
+                None => return,
+            },
+            PluginWatcherMsg::Greeted { socket, attempt, outcome } => {
+                Input::Greeted { socket, attempt, outcome: outcome.into_result() }
+            }
+            PluginWatcherMsg::Judged { socket, attempt, outcome } => Input::Judged { socket, attempt, outcome },
+            PluginWatcherMsg::Notified { socket, attempt, outcome } => {
+                Input::Notified { socket, attempt, outcome: outcome.into_result() }
+            }
+            PluginWatcherMsg::Repeat(child) => {
+                let lost = PluginKind::iter().filter(|kind| taker(*kind) == Some(child));
+                lost.collect::<Vec<_>>().into_iter().for_each(|kind| self.step(Input::TakerLost(kind), context));
+                return;
+            }
+            PluginWatcherMsg::RetryDue => {
+                self.wake = None;
+                Input::Due
+            }
+            PluginWatcherMsg::List(reply) => {
+                let _ = reply.send(self.states.views()); // The asker may have left.
+                return;
+            }
+        };
+        self.step(input, context);
+    }
+}
+
+impl PluginWatcher {
+    fn registry(&mut self, step: RegistryStep, context: &mut Context<PluginWatcherMsg>) -> Option<Input> {
+        match step {
+            RegistryStep::Hinted => self.scan_in(SETTLE, context),
+            RegistryStep::WatchEnded(why) => {
+                let why = why.unwrap_or_else(|panicked| panicked.to_string());
+                tracing::debug!(why, "watch of the plugins' registry ended");
+                context.after(WATCH_RETRY, PluginWatcherMsg::Registry(RegistryStep::WatchDue));
+            }
+            RegistryStep::WatchDue => self.watch(context),
+            RegistryStep::ScanDue => {
+                self.scan_timer = None;
+                self.scan(context);
+            }
+            RegistryStep::Scanned(outcome) => {
+                self.scanning = false;
+                let again = std::mem::take(&mut self.scan_again);
+                self.scan_in(if again { SETTLE } else { SCAN_PERIOD }, context);
+                match outcome.into_result() {
+                    Ok(sockets) => {
+                        if !self.looked {
+                            let all = PluginNews::Sockets(Arc::new(sockets.keys().cloned().collect()));
+                            self.looked = context.try_tell(&self.args.csi_manager, CsiManagerMsg::Plugin(all));
+                        }
+                        return Some(Input::Seen(sockets));
+                    }
+                    Err(error) => tracing::warn!(error, "plugins cannot be looked for"),
+                }
+            }
+        }
+        None
+    }
+
+    fn watch(&self, context: &mut Context<PluginWatcherMsg>) {
+        let (registry, me) = (Arc::clone(&self.args.registry), context.address().clone());
+        let hint = move || {
+            // Refused, the look that comes anyway finds what there is.
+            let _ = me.tell(Cause::outside("inotify"), PluginWatcherMsg::Registry(RegistryStep::Hinted));
+        };
+        let work = async move {
+            match registry.watch().await {
+                Err(error) => error.to_string(),
+                Ok(mut hints) => {
+                    // Sockets that appeared before the watch began are found by looking once more.
+                    hint();
+                    while hints.next().await.is_some() {
+                        hint();
+                    }
+                    "the kernel ended it".to_owned()
+                }
+            }
+        };
+        let ended = |outcome| PluginWatcherMsg::Registry(RegistryStep::WatchEnded(outcome));
+        context.start("watch registry", "plugins", work, ended);
+    }
+
+    fn scan(&mut self, context: &mut Context<PluginWatcherMsg>) {
+        if self.scanning {
+            self.scan_again = true;
+            return;
+        }
+        self.scanning = true;
+        let registry = Arc::clone(&self.args.registry);
+        let ended = |outcome: Result<_, _>| PluginWatcherMsg::Registry(RegistryStep::Scanned(outcome.into()));
+        context.start(
+            "look for plugins",
+            "registry",
+            async move { registry.scan().await.map_err(|error| error.to_string()) },
+            ended,
+        );
+    }
+
+    /// Looks after a while; one timer at a time, the newest counts.
+    fn scan_in(&mut self, delay: Duration, context: &mut Context<PluginWatcherMsg>) {
+        if let Some(timer) = self.scan_timer.take() {
+            context.cancel(timer);
+        }
+        self.scan_timer = Some(context.alarm(delay, PluginWatcherMsg::Registry(RegistryStep::ScanDue)));
+    }
+
+    fn step(&mut self, input: Input, context: &mut Context<PluginWatcherMsg>) {
+        for action in self.states.step(input, context.clocks()) {
+            self.perform(action, context);
+        }
+        self.arm(context);
+    }
+
+    fn perform(&mut self, action: Action, context: &mut Context<PluginWatcherMsg>) {
+        let registration = Arc::clone(&self.args.registration);
+        match action {
+            Action::Greet { socket, attempt } => {
+                let (of, about) = (socket.clone(), socket.clone());
+                let ended = move |outcome: Result<_, _>| PluginWatcherMsg::Greeted {
+                    socket: of,
+                    attempt,
+                    outcome: outcome.into(),
+                };
+                context.start(
+                    "ask plugin",
+                    about,
+                    async move { registration.info(&socket).await.map_err(|error| error.to_string()) },
+                    ended,
+                );
+            }
+            Action::Notify { socket, attempt, refusal } => {
+                if let Some(refusal) = &refusal {
+                    tracing::warn!(socket, refusal, "plugin is not used");
+                }
+                let (of, about) = (socket.clone(), socket.clone());
+                let ended = move |outcome: Result<_, _>| PluginWatcherMsg::Notified {
+                    socket: of,
+                    attempt,
+                    outcome: outcome.into(),
+                };
+                let work = async move {
+                    registration.notify(&socket, refusal.as_deref()).await.map_err(|error| error.to_string())
+                };
+                context.start("tell plugin", about, work, ended);
+            }
+            Action::HandOver(plugin) => {
+                tracing::info!(kind = %plugin.kind, name = plugin.name, endpoint = plugin.endpoint, "plugin found");
+                if !self.tell(PluginNews::Came(Arc::clone(&plugin)), &plugin, context) {
+                    let (socket, attempt) = (plugin.socket.clone(), plugin.attempt);
+                    let outcome = Err(Refusal::Failed("too many plugins at a time".to_owned()));
+                    self.step(Input::Judged { socket, attempt, outcome }, context);
+                }
+            }
+            Action::TakeBack(plugin) => {
+                tracing::info!(kind = %plugin.kind, name = plugin.name, "plugin is gone");
+                self.tell(PluginNews::Gone(Arc::clone(&plugin)), &plugin, context);
+            }
+        }
+    }
+
+    /// Tells the actor that uses such plugins; says whether there was room. One that is down has all repeated.
+    fn tell(&self, news: PluginNews, plugin: &Plugin, context: &Context<PluginWatcherMsg>) -> bool {
+        match taker(plugin.kind) {
+            Some(Child::CsiManager) => context.try_tell(&self.args.csi_manager, CsiManagerMsg::Plugin(news)),
+            _ => false,
+        }
+    }
+
+    /// One timer, for the next try.
+    fn arm(&mut self, context: &mut Context<PluginWatcherMsg>) {
+        let due = self.states.wake_at(context.steady());
+        if self.wake.as_ref().map(|(at, _)| *at) == due {
+            return;
+        }
+        if let Some((_, timer)) = self.wake.take() {
+            context.cancel(timer);
+        }
+        if let Some(at) = due {
+            let delay = at.since(context.steady()) + Duration::from_millis(1);
+            self.wake = Some((at, context.after(delay, PluginWatcherMsg::RetryDue)));
+        }
+    }
+}

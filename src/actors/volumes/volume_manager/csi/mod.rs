@@ -1,0 +1,4 @@
+//! Volumes of CSI drivers: a task asks the driver, and has the disk remember what was asked.
+
+mod mounting;
+mod unmounting;

@@ -1,0 +1,38 @@
+//! The means of tasks for volumes of CSI drivers: how drivers are reached, and what the disk knows of their volumes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::kit::address::Address;
+use crate::actors::kit::trace::Cause;
+use crate::messages::plugins::csi_manager::CsiManagerMsg;
+use crate::platform::plugins::CsiCalls;
+use crate::platform::volumes::csi::CsiHost;
+
+/// Patience with `CsiManager`.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The means of tasks for volumes of drivers.
+#[derive(Clone)]
+pub struct CsiVolumes {
+    /// The node's name.
+    pub node_name: String,
+    /// Calls drivers.
+    pub calls: Arc<dyn CsiCalls>,
+    /// Volumes as the disk knows them.
+    pub host: Arc<dyn CsiHost>,
+    /// Knows where drivers serve, and unstages what nobody uses.
+    pub manager: Address<CsiManagerMsg>,
+}
+
+impl CsiVolumes {
+    /// Where a driver serves.
+    ///
+    /// # Errors
+    /// It is not registered, in upstream's words.
+    pub(super) async fn endpoint(&self, driver: &str) -> Result<String, String> {
+        let question = |reply| CsiManagerMsg::Endpoint(driver.to_owned(), reply);
+        let found = self.manager.ask(Cause::outside("find driver"), PATIENCE, question).await.ok().flatten();
+        found.ok_or_else(|| format!("driver name {driver} not found in the list of registered CSI drivers"))
+    }
+}

@@ -1,0 +1,134 @@
+//! Which volumes that the cluster attaches are in use here (NODE-24, VOL-09): the cluster takes away what is not.
+//!
+//! Both what the disk shows, whoever mounted it, and what a wanted pod waits for: the Node says that a volume is in use before
+//! it is mounted, and until it is unstaged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::VolumeManager;
+use super::tasks::CsiTask;
+use crate::actors::kit::context::{Context, OperationId};
+use crate::logic::model::ids::PodUid;
+use crate::logic::volumes::order::plugin;
+use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
+use crate::logic::volumes::volume_states::Task;
+use crate::messages::Ended;
+use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::plugins::csi_manager::CsiManagerMsg;
+use crate::messages::volume_manager::{AttachedStep, TaskNews, VolumeManagerMsg};
+
+/// Wait before attached volumes are looked for again: they go when their pods end.
+const PERIOD: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct InUse {
+    /// Volumes that the disk shows; `None` until it was read.
+    on_disk: Option<BTreeSet<String>>,
+    /// Volumes that pods wait for or have, until the pods are released.
+    wanted: BTreeMap<PodUid, BTreeSet<String>>,
+    /// Released pods that may have had a volume of a driver, or may have asked for one.
+    driven: BTreeSet<PodUid>,
+    /// The list that `NodeStatus` was told.
+    told: Option<BTreeSet<String>>,
+    timer: Option<OperationId>,
+}
+
+impl InUse {
+    /// All of them; `None` until the disk was read, so that what the Node shows stays.
+    fn all(&self) -> Option<BTreeSet<String>> {
+        Some(self.on_disk.as_ref()?.iter().chain(self.wanted.values().flatten()).cloned().collect())
+    }
+}
+
+impl VolumeManager {
+    /// Reads off the disk which volumes are in use: another agent may have mounted them.
+    pub(super) fn look_for_attached(&self, context: &mut Context<VolumeManagerMsg>) {
+        let host = Arc::clone(&self.args.volumes);
+        let work = async move { host.attached().await.map_err(|error| error.to_string()) };
+        context.start("look for attached volumes", "the node".to_owned(), work, |outcome| {
+            VolumeManagerMsg::Attached(AttachedStep::AttachedFound(outcome.into()))
+        });
+    }
+
+    /// Takes what the disk shows. As long as there is something it is looked at again.
+    pub(super) fn take_attached(&mut self, outcome: Ended<BTreeSet<String>>, context: &mut Context<VolumeManagerMsg>) {
+        match outcome.into_result() {
+            Ok(found) => self.in_use.on_disk = Some(found),
+            Err(problem) => tracing::warn!(problem, "it is not known yet which attached volumes are in use"),
+        }
+        let is_told = self.tell_in_use(context);
+        if let Some(timer) = self.in_use.timer.take() {
+            context.cancel(timer);
+        }
+        if !is_told || self.in_use.all().is_none_or(|all| !all.is_empty()) {
+            let due = VolumeManagerMsg::Attached(AttachedStep::AttachedDue);
+            self.in_use.timer = Some(context.after(PERIOD, due));
+        }
+    }
+
+    /// Tells `NodeStatus`, unless it was told the same; says whether it knows.
+    fn tell_in_use(&mut self, context: &Context<VolumeManagerMsg>) -> bool {
+        let Some(all) = self.in_use.all() else { return false };
+        if self.in_use.told.as_ref() != Some(&all) {
+            let news = NodeNews::VolumesInUse(all.iter().cloned().collect());
+            if !context.try_tell(&self.args.node_status, NodeStatusMsg::News(news)) {
+                return false;
+            }
+            self.in_use.told = Some(all);
+        }
+        true
+    }
+
+    /// A wanted pod waits for a volume that the cluster attaches.
+    pub(super) fn note_attachable(&mut self, uid: PodUid, volume: String, context: &mut Context<VolumeManagerMsg>) {
+        if self.pods.contains_key(&uid) && self.in_use.wanted.entry(uid).or_default().insert(volume) {
+            self.tell_in_use(context);
+        }
+    }
+
+    /// A pod is released. Of one that was never wanted here nobody knows which volumes it had.
+    pub(super) fn note_released(&mut self, uid: &PodUid) {
+        let may_be = |plan: &VolumePlan| matches!(plan.kind, VolumeKind::Claim { .. } | VolumeKind::Csi(_));
+        if self.pods.get(uid).is_none_or(|wanted| wanted.plans.values().any(may_be)) {
+            self.in_use.driven.insert(uid.clone());
+        }
+    }
+
+    /// Something of a released pod is gone, or a mount for it came to its end: a staged volume may have no user any more. Once
+    /// nothing is left, what the pod waited for is in use only where the disk shows it.
+    pub(super) fn note_gone(&mut self, uid: &PodUid, task: &Task, context: &mut Context<VolumeManagerMsg>) {
+        let is_over = *task == Task::Finish;
+        let was_driven = match task {
+            Task::Unmount(place) => place.plugin == plugin::CSI,
+            Task::Mount(_) => !self.pods.contains_key(uid),
+            Task::List | Task::Finish => false,
+        };
+        let may_be = is_over && self.in_use.driven.remove(uid);
+        let waited = is_over && self.in_use.wanted.remove(uid).is_some();
+        if was_driven || may_be {
+            context.tell(&self.args.csi.manager, CsiManagerMsg::MayBeUnused);
+        }
+        if waited {
+            self.look_for_attached(context);
+        }
+    }
+
+    /// The means of a mount, should it be of a driver.
+    pub(super) fn csi_task(&self, uid: &PodUid, name: &str, context: &Context<VolumeManagerMsg>) -> CsiTask {
+        let (me, cause, of) = (context.address().clone(), context.cause(), uid.clone());
+        CsiTask {
+            volumes: self.args.csi.clone(),
+            node_status: self.args.node_status.clone(),
+            cause: context.cause(),
+            was_published: self.pods.get(uid).is_some_and(|wanted| wanted.mounted.contains_key(name)),
+            attaches: Box::new(move |volume| {
+                let news = TaskNews::TaskAttaches { uid: of.clone(), volume };
+                // Lost, it is told again with the next try.
+                let _ = me.tell(cause.clone(), VolumeManagerMsg::Task(news));
+            }),
+        }
+    }
+}

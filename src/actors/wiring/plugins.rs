@@ -1,0 +1,29 @@
+//! The means of the actors of plugins.
+
+use std::sync::Arc;
+
+use crate::actors::agent::Agent;
+use crate::actors::plugins::{csi_manager, plugin_watcher};
+
+/// Of `PluginWatcher`.
+pub fn plugin_watcher_args(agent: &Agent) -> plugin_watcher::Args {
+    plugin_watcher::Args {
+        registry: Arc::clone(&agent.adapters.plugins.registry),
+        registration: Arc::clone(&agent.adapters.plugins.registration),
+        csi_manager: agent.directory.csi_manager.clone(),
+    }
+}
+
+/// Of `CsiManager`.
+pub fn csi_manager_args(agent: &Agent) -> csi_manager::Args {
+    let (adapters, to) = (&agent.adapters, &agent.directory);
+    csi_manager::Args {
+        node_name: agent.settings.node_name.clone(),
+        api: adapters.cluster.api.clone(),
+        calls: Arc::clone(&adapters.plugins.csi),
+        host: Arc::clone(&adapters.plugins.volumes),
+        node_status: to.node_status.clone(),
+        plugin_watcher: to.plugin_watcher.clone(),
+        volume_manager: to.volume_manager.clone(),
+    }
+}

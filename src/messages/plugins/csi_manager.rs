@@ -1,0 +1,82 @@
+//! To `CsiManager`.
+
+use std::sync::Arc;
+
+use ractor::RpcReplyPort;
+
+use super::PluginNews;
+use crate::logic::plugins::csi_registration::CsiNodeInfo;
+use crate::logic::plugins::plugin::Plugin;
+use crate::logic::volumes::csi::names::DevicePlace;
+use crate::logic::volumes::csi::volume_data::VolumeData;
+use crate::messages::{Ended, describe};
+
+/// Why the cluster could not be told of a driver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// The node is not registered yet.
+    #[error("the node is not registered yet")]
+    NoNode,
+    /// It is tried again.
+    #[error("{0}")]
+    Transient(String),
+    /// The driver's answer cannot be taken: trying again changes nothing.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// How a driver's registration goes on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum DriverStep {
+    /// The driver said what this node is to it.
+    InfoRead {
+        /// Which.
+        plugin: Arc<Plugin>,
+        /// Its words, or why there are none.
+        outcome: Ended<CsiNodeInfo>,
+    },
+    /// The cluster was told, or could not be.
+    Published(Ended<(), PublishError>),
+    /// Time to tell the cluster again.
+    PublishDue,
+}
+
+/// How the search for staged volumes that nobody uses goes on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum StagedStep {
+    /// Those that were found.
+    UnusedFound(Ended<Vec<(DevicePlace, VolumeData)>>),
+    /// One was unstaged, or could not be.
+    Unstaged {
+        /// Which.
+        device: DevicePlace,
+        /// How.
+        outcome: Ended<()>,
+    },
+    /// Time to look again.
+    LookDue,
+}
+
+/// See the module. In the trace, a part of a group has its own name.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum CsiManagerMsg {
+    /// From `PluginWatcher`: a driver came or is gone.
+    Plugin(PluginNews),
+    /// From itself: a registration goes on.
+    #[strum(transparent)]
+    Driver(DriverStep),
+    /// From itself: the search for staged volumes goes on.
+    #[strum(transparent)]
+    Staged(StagedStep),
+    /// From `VolumeManager`: a pod may have used a staged volume last. Lost, it costs time: the next look finds it.
+    MayBeUnused,
+    /// From operations of `VolumeManager` and from itself: where the driver of this name serves; `None` when it is not
+    /// registered.
+    Endpoint(String, RpcReplyPort<Option<String>>),
+    /// From `NodeStatus`: the API server has the Node. Lost, it costs time: it is asked for after a while.
+    NodeRegistered,
+    /// From Root: someone who learns from here was started again.
+    Repeat,
+}
+
+describe!(CsiManagerMsg);

@@ -1,0 +1,20 @@
+//! Messages to the actors of plugins.
+
+pub mod csi_manager;
+pub mod plugin_watcher;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::logic::plugins::plugin::Plugin;
+
+/// News from `PluginWatcher` to the actor that uses a kind of plugins. Every `Came` is answered by `PluginWatcherMsg::Judged`.
+#[derive(Clone, Debug)]
+pub enum PluginNews {
+    /// A plugin is there, and waits for the verdict.
+    Came(Arc<Plugin>),
+    /// A plugin that came is gone.
+    Gone(Arc<Plugin>),
+    /// All sockets that there are, after a start of `PluginWatcher`: a plugin at any other one is gone.
+    Sockets(Arc<BTreeSet<String>>),
+}

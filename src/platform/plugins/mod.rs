@@ -1,0 +1,134 @@
+//! Plugins behind their sockets: the registry that they appear in, the handshake, and the calls to CSI drivers.
+//!
+//! Traits and what they report; the forms beside them carry it out. The content of the registry may be hostile: only sockets
+//! are looked at, no link is followed, every call has a deadline and every answer a bound.
+
+mod calls;
+mod csi;
+mod none;
+#[cfg(test)]
+#[path = "../../../tests/support/csi_driver.rs"]
+pub(crate) mod played;
+mod registration;
+mod registry;
+mod socket;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::Stream;
+
+pub use calls::{OpenCall, PluginCalls};
+pub use csi::GrpcCsi;
+pub use none::NoPlugins;
+pub use registration::GrpcRegistration;
+pub use registry::LinuxPluginRegistry;
+
+use crate::logic::plugins::call_error::CallError;
+use crate::logic::plugins::csi_registration::CsiNodeInfo;
+use crate::logic::plugins::plugin::PluginInfo;
+use crate::logic::plugins::plugin_states::SocketIdentity;
+use crate::logic::volumes::csi::capabilities::NodeCapabilities;
+use crate::logic::volumes::csi::requests::{ExpandRequest, PublishRequest, StageRequest, VolumeUse};
+
+/// The largest answer that is read of a plugin.
+pub const ANSWER_MAX: usize = 16 * 1024 * 1024;
+/// The time limit of a call to a CSI driver, as upstream's.
+pub const CSI_LIMIT: Duration = Duration::from_secs(120);
+
+/// Hints that the registry may have changed; ends when it can no longer be watched.
+pub type Hints = Pin<Box<dyn Stream<Item = ()> + Send>>;
+
+/// Why a plugin was not found, or not spoken to. The texts of the handshake are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PluginError {
+    /// The registry cannot be looked at.
+    #[error("{attempt} {path}: {problem}")]
+    Registry {
+        /// The attempt.
+        attempt: &'static str,
+        /// On what.
+        path: String,
+        /// The kernel's words.
+        problem: String,
+    },
+    /// Nobody listens at its socket.
+    #[error(
+        "RegisterPlugin error -- dial failed at socket {socket}, err: failed to dial socket {socket}, err: {problem}"
+    )]
+    Dial {
+        /// The socket.
+        socket: String,
+        /// The kernel's words.
+        problem: String,
+    },
+    /// It does not say who it is.
+    #[error("RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, err: {error}")]
+    Info {
+        /// The socket.
+        socket: String,
+        /// How the call failed.
+        error: CallError,
+    },
+    /// It could not be told the verdict.
+    #[error("{0}")]
+    Notify(CallError),
+}
+
+/// The folder where plugins appear: `plugins_registry` below the root directory.
+#[async_trait]
+pub trait PluginRegistry: Send + Sync {
+    /// All sockets below it, by absolute path. Other files, links and hidden names are left out.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    async fn scan(&self) -> Result<BTreeMap<String, SocketIdentity>, PluginError>;
+    /// Watches it and its subfolders. A change that comes after this call is hinted at.
+    ///
+    /// # Errors
+    /// The folder cannot be watched.
+    async fn watch(&self) -> Result<Hints, PluginError>;
+}
+
+/// The handshake with a plugin, on its registration socket.
+#[async_trait]
+pub trait PluginRegistration: Send + Sync {
+    /// Asks who it is: 10 s for the connection and 1 s for the answer.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not answer as it should.
+    async fn info(&self, socket: &str) -> Result<PluginInfo, PluginError>;
+    /// Tells it the verdict, within 5 s. `refusal` says why it is not used.
+    ///
+    /// # Errors
+    /// It could not be told.
+    async fn notify(&self, socket: &str, refusal: Option<&str>) -> Result<(), PluginError>;
+}
+
+/// The calls to a CSI driver, each within [`CSI_LIMIT`]. `at` is the driver's endpoint.
+#[async_trait]
+pub trait CsiCalls: Send + Sync {
+    /// The driver's view of this node.
+    async fn node_info(&self, at: &str) -> Result<CsiNodeInfo, CallError>;
+    /// The capabilities of its part on the node.
+    async fn capabilities(&self, at: &str) -> Result<NodeCapabilities, CallError>;
+    /// Has a volume there for the whole node.
+    async fn stage(&self, at: &str, request: StageRequest) -> Result<(), CallError>;
+    /// Undoes that. `staging` is the path.
+    async fn unstage(&self, at: &str, volume: &str, staging: &str) -> Result<(), CallError>;
+    /// Has a volume there for a pod.
+    async fn publish(&self, at: &str, request: PublishRequest) -> Result<(), CallError>;
+    /// Undoes that. `target` is the path.
+    async fn unpublish(&self, at: &str, volume: &str, target: &str) -> Result<(), CallError>;
+    /// How full a volume is.
+    async fn usage(&self, at: &str, volume: &str, path: &str, staging: &str) -> Result<VolumeUse, CallError>;
+    /// Grows the file system or the device; gives its size in bytes.
+    async fn expand(&self, at: &str, request: ExpandRequest) -> Result<i64, CallError>;
+    /// The calls that are open, by endpoint.
+    fn open_calls(&self) -> Vec<(String, OpenCall)>;
+}

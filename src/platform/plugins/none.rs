@@ -1,0 +1,144 @@
+//! A node without plugins: for tests and simulations that play none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::stream;
+
+use super::{CsiCalls, Hints, OpenCall, PluginError, PluginRegistration, PluginRegistry};
+use crate::logic::plugins::call_error::{CallError, CallProblem};
+use crate::logic::plugins::csi_registration::CsiNodeInfo;
+use crate::logic::plugins::plugin::PluginInfo;
+use crate::logic::plugins::plugin_states::SocketIdentity;
+use crate::logic::volumes::csi::capabilities::NodeCapabilities;
+use crate::logic::volumes::csi::names::DevicePlace;
+use crate::logic::volumes::csi::requests::{ExpandRequest, PublishRequest, StageRequest, VolumeUse};
+use crate::logic::volumes::csi::volume_data::VolumeData;
+use crate::logic::volumes::order::{Ownership, VolumePlace};
+use crate::platform::volumes::csi::{CsiHost, DeviceHold, DeviceHolds};
+use crate::platform::volumes::{Progress, VolumeError};
+
+/// No plugin ever appears; whoever is called does not answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPlugins;
+
+fn no_socket(socket: &str) -> PluginError {
+    PluginError::Dial { socket: socket.to_owned(), problem: "there are no plugins here".to_owned() }
+}
+
+fn nobody<T>(method: &'static str) -> Result<T, CallError> {
+    Err(CallError { method, problem: CallProblem::Unreachable("there are no plugins here".to_owned()) })
+}
+
+#[async_trait]
+impl PluginRegistry for NoPlugins {
+    async fn scan(&self) -> Result<BTreeMap<String, SocketIdentity>, PluginError> {
+        Ok(BTreeMap::new())
+    }
+
+    async fn watch(&self) -> Result<Hints, PluginError> {
+        Ok(Box::pin(stream::pending()))
+    }
+}
+
+#[async_trait]
+impl PluginRegistration for NoPlugins {
+    async fn info(&self, socket: &str) -> Result<PluginInfo, PluginError> {
+        Err(no_socket(socket))
+    }
+
+    async fn notify(&self, socket: &str, _: Option<&str>) -> Result<(), PluginError> {
+        Err(no_socket(socket))
+    }
+}
+
+#[async_trait]
+impl CsiHost for NoPlugins {
+    fn root(&self) -> String {
+        String::new()
+    }
+
+    async fn hold(&self, device: &DevicePlace) -> DeviceHold {
+        DeviceHolds::default().hold(device).await
+    }
+
+    async fn note_device(&self, _: &DevicePlace, _: Option<VolumeData>) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    async fn forget_device(&self, _: &DevicePlace) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    async fn devices(&self) -> Result<Vec<(DevicePlace, VolumeData)>, VolumeError> {
+        Ok(vec![])
+    }
+
+    async fn note_pod(&self, _: &VolumePlace, _: VolumeData) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    async fn pod_data(&self, _: &VolumePlace) -> Result<Option<VolumeData>, VolumeError> {
+        Ok(None)
+    }
+
+    async fn forget_pod(&self, _: &VolumePlace) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    async fn is_pod_mounted(&self, _: &VolumePlace) -> Result<bool, VolumeError> {
+        Ok(false)
+    }
+
+    async fn users(&self) -> Result<Vec<(VolumePlace, VolumeData)>, VolumeError> {
+        Ok(vec![])
+    }
+
+    async fn own(&self, _: &VolumePlace, _: Ownership, _: Arc<Progress>) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    async fn clean_parts(&self, _: &VolumePlace) -> Result<(), VolumeError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl CsiCalls for NoPlugins {
+    async fn node_info(&self, _: &str) -> Result<CsiNodeInfo, CallError> {
+        nobody("NodeGetInfo")
+    }
+
+    async fn capabilities(&self, _: &str) -> Result<NodeCapabilities, CallError> {
+        nobody("NodeGetCapabilities")
+    }
+
+    async fn stage(&self, _: &str, _: StageRequest) -> Result<(), CallError> {
+        nobody("NodeStageVolume")
+    }
+
+    async fn unstage(&self, _: &str, _: &str, _: &str) -> Result<(), CallError> {
+        nobody("NodeUnstageVolume")
+    }
+
+    async fn publish(&self, _: &str, _: PublishRequest) -> Result<(), CallError> {
+        nobody("NodePublishVolume")
+    }
+
+    async fn unpublish(&self, _: &str, _: &str, _: &str) -> Result<(), CallError> {
+        nobody("NodeUnpublishVolume")
+    }
+
+    async fn usage(&self, _: &str, _: &str, _: &str, _: &str) -> Result<VolumeUse, CallError> {
+        nobody("NodeGetVolumeStats")
+    }
+
+    async fn expand(&self, _: &str, _: ExpandRequest) -> Result<i64, CallError> {
+        nobody("NodeExpandVolume")
+    }
+
+    fn open_calls(&self) -> Vec<(String, OpenCall)> {
+        vec![]
+    }
+}
