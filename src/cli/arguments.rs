@@ -47,6 +47,8 @@ pub(super) enum Command {
     Actors,
     /// Shows the agent's last turns and what caused each.
     Trace(TraceOptions),
+    /// Lists the plugins of this node: how far each is, and its open calls.
+    Plugins,
     /// Prints what a container wrote, rotated files included.
     Logs(LogsOptions),
     /// Stops containers of a pod and starts them again, whatever their restart policy; without a name, all of them.

@@ -1,4 +1,4 @@
-//! `podwright ps`, `explain`, `actors`, `trace`, `logs`: what the agent on this machine does and why, and what its
+//! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `logs`: what the agent on this machine does and why, and what its
 //! containers write, read from its local socket;
 //! `restart`, `reset-back-off`: what may be asked of it there.
 //!
@@ -22,7 +22,7 @@ use arguments::{Command, Output};
 use client::{Client, Trouble};
 
 /// The words after the program's name that are answered here; without one, the binary is the agent.
-pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace", "logs", "restart", "reset-back-off"];
+pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace", "plugins", "logs", "restart", "reset-back-off"];
 
 /// The answer was printed and all is well.
 const WELL: i32 = 0;
@@ -50,6 +50,7 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
         Command::Explain { pod } => explain(&client, pod, options.output, colours),
         Command::Actors => actors(&client, options.output, colours),
         Command::Trace(wanted) => trace(&client, wanted, options.output),
+        Command::Plugins => plugins(&client, options.output, colours),
         Command::Logs(wanted) => logs(&client, wanted),
         Command::Restart(wanted) => demand(&client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(&client, "/reset-back-off", wanted, "waits no longer"),
@@ -76,6 +77,15 @@ fn ps(client: &Client, output: Output, colours: bool) -> Answered {
     }
     let rows: Vec<crate::server::views::PodRow> = client.decode("/ps", &body)?;
     Ok((print::pods(&rows, output == Output::Wide, colours), WELL))
+}
+
+fn plugins(client: &Client, output: Output, colours: bool) -> Answered {
+    let body = client.get("/debug/plugins")?;
+    if output == Output::Json {
+        return Ok((print::indented(&body), WELL));
+    }
+    let rows: Vec<crate::server::views::PluginRow> = client.decode("/debug/plugins", &body)?;
+    Ok((print::plugins(&rows, output == Output::Wide, colours), WELL))
 }
 
 fn explain(client: &Client, pod: &arguments::PodName, output: Output, colours: bool) -> Answered {

@@ -1,7 +1,9 @@
 //! How answers look to people.
 
 use crate::server::views::table::{Cell, Mood, age, clean, span, table};
-use crate::server::views::{ContainerShown, EventShown, Explanation, PodRow, ProbeShown, REFUSED};
+use crate::server::views::{
+    CallShown, ContainerShown, EventShown, Explanation, PluginRow, PodRow, ProbeShown, REFUSED,
+};
 
 /// JSON with line breaks; what is not JSON, as it is.
 pub(super) fn indented(body: &[u8]) -> String {
@@ -65,6 +67,46 @@ pub(super) fn pods(rows: &[PodRow], wide: bool, colours: bool) -> String {
             Some(_) => told.join("; "),
         };
         cells.push(waiting.into());
+        cells
+    };
+    table(&head, &rows.iter().map(cells).collect::<Vec<_>>(), colours)
+}
+
+/// `podwright plugins`.
+pub(super) fn plugins(rows: &[PluginRow], wide: bool, colours: bool) -> String {
+    if rows.is_empty() {
+        return "no plugins on this node\n".to_owned();
+    }
+    let mut head = vec!["TYPE", "NAME", "STATE", "SINCE", "VERSIONS", "ENDPOINT", "CALLS"];
+    if wide {
+        head.push("SOCKET");
+    }
+    head.push("LAST ERROR");
+    let call = |call: &CallShown| format!("{} {} ({})", call.method, call.about, age_of(call.age_seconds));
+    let cells = |row: &PluginRow| {
+        let mood = match row.state.as_str() {
+            "registered" => Mood::Good,
+            "failed" => Mood::Bad,
+            _ => Mood::Pending,
+        };
+        let calls: Vec<String> = row.calls.iter().map(call).collect();
+        let calls = match calls.split_first() {
+            Some((first, rest)) if !wide && !rest.is_empty() => format!("{first} (+{})", rest.len()),
+            _ => calls.join("; "),
+        };
+        let mut cells: Vec<Cell> = vec![
+            or_dash(&row.kind).into(),
+            or_dash(&row.name).into(),
+            Cell::new(row.state.clone(), mood),
+            age_of(row.age_seconds).into(),
+            or_dash(&row.versions.join(",")).into(),
+            or_dash(&row.endpoint).into(),
+            or_dash(&calls).into(),
+        ];
+        if wide {
+            cells.push(row.socket.as_str().into());
+        }
+        cells.push(or_dash(&row.last_error).into());
         cells
     };
     table(&head, &rows.iter().map(cells).collect::<Vec<_>>(), colours)

@@ -14,7 +14,7 @@ use super::reply::{self, Reply};
 use super::streams;
 use crate::logic::pods::pod_lifecycle::Demanded;
 use crate::server::logs::{container_logs, node_logs};
-use crate::server::node::{debugging, zpages};
+use crate::server::node::{debugging, plugins, zpages};
 use crate::server::pods::pod_list;
 use crate::server::pods::{demands, explain};
 use crate::server::sources::{Shared, only_get};
@@ -72,6 +72,7 @@ fn inside_routes() -> Router<Shared> {
         .route("/runningpods/", only_get(get(running_pods)))
         .route("/debug/actors", only_get(get(actors)))
         .route("/debug/actors/trace", only_get(get(trace)))
+        .route("/debug/plugins", only_get(get(all_plugins)))
         .merge(debugging::routes())
         .merge(zpages::routes())
         .merge(container_logs::routes())
@@ -155,6 +156,10 @@ async fn actors(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Repl
 
 async fn trace(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {
     trace_view::answer(&shared, query.as_deref()).await
+}
+
+async fn all_plugins(State(shared): State<Shared>) -> Reply {
+    plugins::answer(&shared).await
 }
 
 async fn ps(State(shared): State<Shared>) -> Reply {

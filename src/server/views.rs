@@ -47,6 +47,42 @@ pub struct PodRow {
     pub waiting_for: Vec<String>,
 }
 
+/// One plugin in `podwright plugins`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PluginRow {
+    /// `CSIPlugin`, `DevicePlugin` or `DRAPlugin`; empty before it said so.
+    pub kind: String,
+    /// The driver's name, or the resource's.
+    pub name: String,
+    /// Its registration socket.
+    pub socket: String,
+    /// Where it serves.
+    pub endpoint: String,
+    /// Versions of its protocol.
+    pub versions: Vec<String>,
+    /// How far its registration is: `asked`, `judged`, `told`, `registered`, `failed`.
+    pub state: String,
+    /// Since it is in that state.
+    pub age_seconds: Option<f64>,
+    /// The last failure, also where all went well since.
+    pub last_error: String,
+    /// Calls that are open.
+    pub calls: Vec<CallShown>,
+}
+
+/// A call to a plugin that is open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallShown {
+    /// The method.
+    pub method: String,
+    /// The volume that it is about.
+    pub about: String,
+    /// Since it began.
+    pub age_seconds: Option<f64>,
+}
+
 /// One pod in `podwright explain`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -140,6 +140,7 @@ pub const PATHS: &[(&str, Group)] = &[
     ("/debug/flags/v", Group::DebugFlags),
     ("/debug/actors", Group::DebugHidden),
     ("/debug/actors/trace", Group::DebugHidden),
+    ("/debug/plugins", Group::DebugHidden),
 ];
 
 /// The settings `enableDebuggingHandlers` and its like.

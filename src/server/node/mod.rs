@@ -2,6 +2,7 @@
 
 pub(super) mod debugging;
 pub(super) mod health;
+pub(super) mod plugins;
 #[cfg(feature = "profiling")]
 pub(super) mod profile;
 pub(super) mod zpages;
