@@ -10,6 +10,8 @@
 #![allow(clippy::disallowed_methods, reason = "a real node lives in real time, and a test is no actor")]
 
 mod cluster;
+#[path = "../support/csi_driver.rs"]
+mod csi_driver;
 mod harness;
 mod images;
 mod node;
@@ -20,3 +22,5 @@ mod serving;
 #[path = "../support/skips.rs"]
 mod skips;
 mod streams;
+
+use podwright::platform::plugins::wire;

@@ -6,6 +6,7 @@
 mod absence;
 mod certificates;
 mod credentials;
+mod csi;
 mod eviction;
 mod identity;
 mod joining;
