@@ -2,7 +2,6 @@
 //!
 //! Owned by the listener that accepts them, so they end with it. Keeps no buffers between requests.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::ready;
 use std::io;
@@ -22,16 +21,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
+use super::accepting::{self, Accept, accept_all};
 use super::heads::{Head, Metered, Room};
 use crate::platform::network::listening;
 
-/// Accepting that fails this often in a row ends the listener; its supervisor opens it anew.
-const ACCEPT_FAILURES_MAX: u32 = 50;
-/// Wait after a failure to accept, such as too many open files.
-const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 /// Bytes of a request's head, and of the buffer in front of the socket, which grows only with what comes: Go's limit.
 const HEAD_BYTES_MAX: usize = 1 << 20;
 /// Headers of a request. Go has no such limit; room for each is made before any has come.
@@ -82,29 +77,21 @@ impl Standing {
     pub(in crate::server) fn trust(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
 
-    fn is_trusted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+impl accepting::Standing for Standing {
+    fn gives_way(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
     }
 }
 
 /// The work before a connection may speak, such as a handshake.
 pub(in crate::server) type Opening<S> = Pin<Box<dyn Future<Output = Option<(S, Peer)>> + Send>>;
 
-/// Where connections come from.
-pub(in crate::server) trait Accept: Sync {
-    /// A connection.
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    /// Waits for the next: `None` for one that was turned away, else what is still to be done before it may speak, which
-    /// holds up no other and may come to nothing.
-    fn accept(&self) -> impl Future<Output = io::Result<Option<Opening<Self::Stream>>>> + Send;
-}
-
 impl Accept for tokio::net::TcpListener {
-    type Stream = tokio::net::TcpStream;
+    type Connection = Opening<tokio::net::TcpStream>;
 
-    async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
+    async fn accept(&self) -> io::Result<Option<Self::Connection>> {
         let (stream, address) = self.accept().await?;
         listening::settle(&stream);
         let address = Some(listening::plain(address));
@@ -113,80 +100,45 @@ impl Accept for tokio::net::TcpListener {
 }
 
 /// Accepts and answers until accepting fails for good; says why. Dropping the future ends all connections.
-pub(in crate::server) async fn serve(listener: impl Accept, router: Router, limits: Limits) -> String {
-    let mut connections = Connections { tasks: JoinSet::new(), order: VecDeque::new(), limits, room: Room::default() };
-    let mut failures = 0;
-    loop {
-        tokio::select! {
-            biased;
-            Some(ended) = connections.tasks.join_next() => {
-                if let Err(error) = ended && error.is_panic() {
-                    tracing::error!(%error, "a request was not answered: its handler panicked");
-                }
-            }
-            accepted = listener.accept() => match accepted {
-                Ok(opening) => {
-                    failures = 0;
-                    if let Some(opening) = opening {
-                        connections.take(opening, router.clone());
-                    }
-                }
-                Err(error) => {
-                    failures += 1;
-                    if failures >= ACCEPT_FAILURES_MAX {
-                        return format!("cannot accept connections: {error}");
-                    }
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            },
-        }
-    }
-}
-
-struct Connections {
-    tasks: JoinSet<()>,
-    order: VecDeque<(AbortHandle, Standing)>,
+pub(in crate::server) async fn serve<S>(
+    listener: impl Accept<Connection = Opening<S>>,
+    router: Router,
     limits: Limits,
-    room: Room,
+) -> String
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let room = Room::default();
+    let begin = |opening| {
+        let standing = Standing::default();
+        (converse(opening, router.clone(), limits, room.clone(), standing.clone()), standing)
+    };
+    accept_all(listener, limits.connections_max, begin).await
 }
 
-impl Connections {
-    /// Takes a connection in, if there is room or room can be made: first by closing the oldest whose user is not known.
-    fn take<S>(&mut self, opening: Opening<S>, router: Router)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        self.order.retain(|(connection, _)| !connection.is_finished());
-        if self.order.len() >= self.limits.connections_max {
-            let Some(place) = self.order.iter().position(|(_, standing)| !standing.is_trusted()) else { return };
-            if let Some((oldest, _)) = self.order.remove(place) {
-                oldest.abort();
-            }
-        }
-        let (limits, room, standing) = (self.limits, self.room.clone(), Standing::default());
-        let known = standing.clone();
-        let connection = async move {
-            let Some((stream, peer)) = opening.await else { return };
-            let head = Arc::new(Head::new(room));
-            let stream = Metered { stream, head: Arc::clone(&head) };
-            let service = service_fn(move |mut request: Request<Incoming>| {
-                head.is_read();
-                request.extensions_mut().insert(peer.clone());
-                request.extensions_mut().insert(standing.clone());
-                answer(request, router.clone(), limits, Arc::clone(&head))
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(limits.idle)
-                .max_buf_size(HEAD_BYTES_MAX)
-                .max_headers(HEADERS_MAX)
-                .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades();
-            // How a client's connection ends is the client's business.
-            let _ = served.await;
-        };
-        self.order.push_back((self.tasks.spawn(connection), known));
-    }
+/// One client's connection, to its end.
+async fn converse<S>(opening: Opening<S>, router: Router, limits: Limits, room: Room, standing: Standing)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Some((stream, peer)) = opening.await else { return };
+    let head = Arc::new(Head::new(room));
+    let stream = Metered { stream, head: Arc::clone(&head) };
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        head.is_read();
+        request.extensions_mut().insert(peer.clone());
+        request.extensions_mut().insert(standing.clone());
+        answer(request, router.clone(), limits, Arc::clone(&head))
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    // How a client's connection ends is the client's business.
+    let _ = served.await;
 }
 
 /// Whether the answer is the runtime's to give, however long a command or a checkpoint takes, or lasts as long as was

@@ -1,5 +1,6 @@
-//! Listening: sockets, the connections that they take, and the heads of requests.
+//! Listening: sockets, how connections are accepted, what they speak, and the heads of requests.
 
+pub(super) mod accepting;
 pub(super) mod connections;
 pub(super) mod heads;
 pub(super) mod socket;

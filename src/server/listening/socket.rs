@@ -14,7 +14,8 @@ use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bin
 use rustix::fs::{Mode, OFlags};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::connections::{Accept, Opening, Peer};
+use super::accepting::Accept;
+use super::connections::{Opening, Peer};
 use crate::actors::kit::trace::lock;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::socket_peer::{PeerCheck, Stranger};
@@ -63,7 +64,7 @@ impl PrivateListener {
 }
 
 impl Accept for PrivateListener {
-    type Stream = UnixStream;
+    type Connection = Opening<UnixStream>;
 
     async fn accept(&self) -> io::Result<Option<Opening<UnixStream>>> {
         let (stream, _) = self.listener.accept().await?;

@@ -2,8 +2,8 @@
 //!
 //! Owned by the listener that accepts them, so they end with it, and their calls with them.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::UnixStream;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -23,6 +23,7 @@ use tower::ServiceExt;
 
 use crate::platform::network::grpc_authority::AnyAuthority;
 use crate::platform::network::grpc_socket::GrpcSocket;
+use crate::server::listening::accepting::{Accept, Standing, accept_all};
 
 /// Open connections. When there is one more, the oldest without a watch gives way, so that idle ones cannot shut others out.
 const CONNECTIONS_MAX: usize = 64;
@@ -34,10 +35,6 @@ const HEADERS_MAX: u32 = 16 * 1024;
 const WINDOW: u32 = 64 * 1024;
 /// From a call's head to its answer's head. An agent that is new takes up to ten seconds to know its pods.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Accepting that fails this often in a row ends the listener; its supervisor opens it anew.
-const ACCEPT_FAILURES_MAX: u32 = 50;
-/// Wait after a failure to accept, such as too many open files.
-const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
 /// Watches that are open on a connection; part of every call.
 #[derive(Clone, Debug, Default)]
@@ -61,54 +58,27 @@ impl Drop for OpenWatch {
     }
 }
 
+impl Standing for Watches {
+    fn gives_way(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Accept for GrpcSocket {
+    type Connection = AnyAuthority<UnixStream>;
+
+    async fn accept(&self) -> io::Result<Option<Self::Connection>> {
+        self.accept().await.map(Some)
+    }
+}
+
 /// Accepts and answers until accepting fails for good; says why. Dropping the future ends all connections.
 pub(super) async fn serve(socket: GrpcSocket, routes: Routes) -> String {
-    let mut connections = Connections { tasks: JoinSet::new(), order: VecDeque::new() };
-    let mut failures = 0;
-    loop {
-        tokio::select! {
-            biased;
-            Some(ended) = connections.tasks.join_next() => {
-                if let Err(error) = ended && error.is_panic() {
-                    tracing::error!(%error, "a connection of a gRPC client panicked");
-                }
-            }
-            accepted = socket.accept() => match accepted {
-                Ok(stream) => {
-                    failures = 0;
-                    connections.take(stream, routes.clone());
-                }
-                Err(error) if failures + 1 >= ACCEPT_FAILURES_MAX => {
-                    return format!("cannot accept connections: {error}");
-                }
-                Err(_) => {
-                    failures += 1;
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            },
-        }
-    }
-}
-
-struct Connections {
-    tasks: JoinSet<()>,
-    order: VecDeque<(AbortHandle, Watches)>,
-}
-
-impl Connections {
-    fn take(&mut self, stream: AnyAuthority<UnixStream>, routes: Routes) {
-        self.order.retain(|(connection, _)| !connection.is_finished());
-        if self.order.len() >= CONNECTIONS_MAX {
-            let is_idle = |(_, watches): &(AbortHandle, Watches)| watches.0.load(Ordering::Relaxed) == 0;
-            let Some(place) = self.order.iter().position(is_idle) else { return };
-            if let Some((oldest, _)) = self.order.remove(place) {
-                oldest.abort();
-            }
-        }
+    let begin = |stream| {
         let watches = Watches::default();
-        let connection = self.tasks.spawn(converse(stream, routes, watches.clone()));
-        self.order.push_back((connection, watches));
-    }
+        (converse(stream, routes.clone(), watches.clone()), watches)
+    };
+    accept_all(socket, CONNECTIONS_MAX, begin).await
 }
 
 /// One client's connection, to its end.

@@ -10,7 +10,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 
 use crate::platform::network::listening;
-use crate::server::listening::connections::{Accept, Opening, Peer};
+use crate::server::listening::accepting::Accept;
+use crate::server::listening::connections::{Opening, Peer};
 
 /// See the module.
 pub(super) struct TlsListener {
@@ -27,9 +28,9 @@ impl TlsListener {
 }
 
 impl Accept for TlsListener {
-    type Stream = TlsStream<TcpStream>;
+    type Connection = Opening<TlsStream<TcpStream>>;
 
-    async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
+    async fn accept(&self) -> io::Result<Option<Self::Connection>> {
         let (stream, address) = self.listener.accept().await?;
         listening::settle(&stream);
         let address = Some(listening::plain(address));

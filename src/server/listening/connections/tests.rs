@@ -4,6 +4,7 @@ use axum::Extension;
 use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::server::tests::ask;
