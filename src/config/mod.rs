@@ -121,6 +121,7 @@ fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     let flag_gates = set_gates(&FeatureGates::default(), &flag_gates)?;
     labels::check_node_labels(&flags.node_labels)
         .map_err(|error| format!("failed to validate kubelet flags: {error}"))?;
+    flags::exempt_images(&flags).map_err(|errors| format!("failed to validate kubelet flags: {errors}"))?;
     let (config, mut warnings) = from_files(&flags, &flag_gates)?;
     let config = flags::apply(&config, parsed);
     let gates = set_gates(&flag_gates, &config.feature_gates)?;
@@ -235,6 +236,10 @@ impl Serialize for Configz<'_> {
         }
         if self.1.cpu_burst_max_percent != 0 {
             own.insert("cpuBurstMaxPercent".to_owned(), self.1.cpu_burst_max_percent.into());
+            own.insert("evictionByAvailableMemory".into(), true.into());
+        }
+        if !self.1.image_gc_exempt.is_empty() {
+            own.insert("imageGCExempt".into(), self.1.image_gc_exempt.clone().into());
         }
         if !own.is_empty() {
             map.serialize_entry("podwright", &own)?;

@@ -10,6 +10,7 @@ use crate::actors::settings::{
     LogSettings, NetworkSettings, PodSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings,
     Settings, SourceSettings, StatisticsSettings,
 };
+use crate::config::flags::exempt_images;
 use crate::config::validate::eviction::{ThresholdError, thresholds};
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::eviction::EvictionSettings;
@@ -165,6 +166,7 @@ fn images(invocation: &Invocation) -> Result<ImageSettings, String> {
         credential_providers: credential_providers.into(),
         verification: image_verification(invocation),
         gc: image_gc(config),
+        gc_exempt: exempt_images(flags)?,
     })
 }
 

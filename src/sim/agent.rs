@@ -25,6 +25,7 @@ use crate::actors::tree::Directory;
 use crate::actors::wiring;
 use crate::logic::eviction::EvictionSettings;
 use crate::logic::images::ImageSettings;
+use crate::logic::images::exempt::ExemptImages;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
 use crate::logic::images::pull_queue::PullLimits;
@@ -92,6 +93,7 @@ pub fn settings(started: Moment) -> Settings {
             credential_providers: Arc::new([]),
             verification: VerificationPolicy::NeverPreloaded,
             gc: ImageGcPolicy { high_percent: 85, low_percent: 80, age_min: Duration::from_secs(120), age_max: None },
+            gc_exempt: ExemptImages::default(),
         },
         resources: resource_settings(),
         network: NetworkSettings {

@@ -17,6 +17,7 @@ use crate::actors::kit::held::Held;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerFilter, ImageService, ImageSpec, RuntimeService};
 use crate::logic::events::reasons::EventReason;
+use crate::logic::images::exempt::ExemptImages;
 use crate::logic::images::image_garbage::{
     DiskUse, ImageGarbage, ImageGcPolicy, ListedImage, PASS_PERIOD, Pass, Removal, not_enough, retry_after,
 };
@@ -47,6 +48,8 @@ pub struct Args {
     pub node_name: String,
     /// When images that nobody uses go.
     pub policy: ImageGcPolicy,
+    /// Images that stay all the same.
+    pub exempt: ExemptImages,
     /// The runtime's images.
     pub images: Arc<dyn ImageService>,
     /// The runtime, for the containers that use them.
@@ -366,11 +369,10 @@ async fn look(args: &Args) -> Result<ImageLook, String> {
     Ok(ImageLook {
         images: images
             .into_iter()
-            .map(|image| ListedImage {
-                names: image.repo_tags.into_iter().chain(image.repo_digests).collect(),
-                id: image.id,
-                bytes: image.size,
-                pinned: image.pinned,
+            .map(|image| {
+                let names: Vec<String> = image.repo_tags.into_iter().chain(image.repo_digests).collect();
+                let pinned = image.pinned || args.exempt.has(&names);
+                ListedImage { names, id: image.id, bytes: image.size, pinned }
             })
             .collect(),
         used: used.filter(|reference| !reference.is_empty()).collect(),

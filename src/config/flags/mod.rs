@@ -15,6 +15,8 @@ pub mod values;
 use super::decode;
 use super::duration::GoDuration;
 use super::types::Config;
+use super::validate::aggregate;
+use crate::logic::images::exempt::{ExemptImages, PatternError};
 use parse::Parsed;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -82,6 +84,8 @@ pub struct Flags {
     pub follow_machine_size: bool,
     /// `--cpu-burst-max-percent`, ours: how much of its CPU quota a container may save up by the annotation.
     pub cpu_burst_max_percent: i32,
+    /// `--image-gc-exempt`, ours: patterns of images that garbage collection leaves alone.
+    pub image_gc_exempt: Vec<String>,
     /// `--stream-origins`, ours: the only `Origin`s that may open streams; empty for any.
     pub stream_origins: Vec<String>,
     /// `--stream-get-needs-create`, ours: a stream by `GET` needs the right to create, too.
@@ -132,6 +136,7 @@ impl Flags {
             eviction_by_available_memory: flag("eviction-by-available-memory"),
             follow_machine_size: flag("follow-machine-size"),
             cpu_burst_max_percent: number("cpu-burst-max-percent"),
+            image_gc_exempt: serde_json::from_value(value("image-gc-exempt")).unwrap_or_default(),
             stream_origins: serde_json::from_value(value("stream-origins")).unwrap_or_default(),
             stream_get_needs_create: flag("stream-get-needs-create"),
             checkpoints_max: number("checkpoints-max"),
@@ -139,6 +144,15 @@ impl Flags {
             help: flag("help"),
         }
     }
+}
+
+/// The images that garbage collection leaves alone.
+///
+/// # Errors
+/// Of all patterns that are none, as one text.
+pub fn exempt_images(flags: &Flags) -> Result<ExemptImages, String> {
+    let texts = |errors: Vec<PatternError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    ExemptImages::new(&flags.image_gc_exempt).map_err(|errors| aggregate(&texts(errors)))
 }
 
 /// A flag's value, or its default.

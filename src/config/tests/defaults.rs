@@ -29,6 +29,9 @@ fn configz_names_our_own_settings_where_they_change_decisions() {
     assert_eq!(shown(&set)["podwright"], json!({ "evictionByAvailableMemory": true }));
     let set = Flags { cpu_burst_max_percent: 50, follow_machine_size: true, ..flags() };
     assert_eq!(shown(&set)["podwright"], json!({ "cpuBurstMaxPercent": 50, "followMachineSize": true }));
+    let exempt = vec!["docker.io/library/nginx".to_owned()];
+    let set = Flags { image_gc_exempt: exempt.clone(), ..flags() };
+    assert_eq!(shown(&set)["podwright"], json!({ "imageGCExempt": exempt }));
 }
 
 /// Every default of KubeletConfiguration v1beta1 at 1.36, as `GET /configz` shows it.

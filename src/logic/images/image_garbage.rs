@@ -46,7 +46,7 @@ pub struct ListedImage {
     pub names: Vec<String>,
     /// Bytes; layers that images share count in each.
     pub bytes: u64,
-    /// The runtime wants it kept.
+    /// The runtime, or the node's own setting, wants it kept.
     pub pinned: bool,
 }
 

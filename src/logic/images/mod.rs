@@ -4,6 +4,7 @@
 
 pub mod credential_plugins;
 pub mod credential_tokens;
+pub mod exempt;
 pub mod image_credentials;
 pub mod image_garbage;
 pub mod image_name;
@@ -16,6 +17,7 @@ pub mod strict_json;
 use std::sync::Arc;
 
 use credential_plugins::Provider;
+use exempt::ExemptImages;
 use image_garbage::ImageGcPolicy;
 use image_records::VerificationPolicy;
 use pull_queue::PullLimits;
@@ -31,4 +33,6 @@ pub struct ImageSettings {
     pub verification: VerificationPolicy,
     /// When images that nobody uses go.
     pub gc: ImageGcPolicy,
+    /// Images that stay whatever the policy says.
+    pub gc_exempt: ExemptImages,
 }

@@ -32,6 +32,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
             credential_providers: Arc::new([]),
             verification: VerificationPolicy::default(),
             gc: ImageGcPolicy { high_percent: 100, low_percent: 80, age_min: Duration::ZERO, age_max: None },
+            gc_exempt: Default::default(),
         },
         resources: ResourceSettings {
             cgroup_tree: CgroupTree::new("/", true).expect("a root"),
