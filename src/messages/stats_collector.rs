@@ -21,6 +21,8 @@ pub struct VolumeThere {
     pub key: WalkKey,
     /// Where, and how it is measured.
     pub place: WalkPlace,
+    /// Whether nobody but the pod writes there.
+    pub has_own_writers: bool,
     /// The volume, with figures that are still to be measured.
     pub volume: VolumeFigures,
 }
@@ -45,7 +47,7 @@ pub struct Cost {
     pub count: u64,
     /// How long it took.
     pub took: Duration,
-    /// Processor time of the thread that read.
+    /// Processor time of the threads that read.
     pub cpu: Duration,
 }
 

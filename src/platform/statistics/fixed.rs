@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{AlarmError, LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked};
+use super::{AlarmError, Haste, LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked};
 use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::statistics::figures::{
     CpuFigures, CpuLimits, FileSystem, GroupFigures, Interface, IoFigures, MemoryFigures, MemoryLimits, ProcessFigures,
@@ -121,7 +121,7 @@ impl Statistics for FixedStatistics {
         std::future::pending().await
     }
 
-    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, _: Duration) -> Vec<Walked> {
+    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, _: Haste) -> Vec<Walked> {
         let walked = places.into_iter().map(|(key, place)| {
             let outcome = match place {
                 WalkPlace::Layer(_) => WalkOutcome::Layer(self.usage()),
@@ -129,7 +129,8 @@ impl Statistics for FixedStatistics {
                     WalkOutcome::Volume(Space { file_system: self.file_system(), usage: Some(self.usage()) })
                 }
             };
-            Walked { key, took: Duration::from_millis(1), outcome }
+            let took = Duration::from_millis(1);
+            Walked { key, took, cpu: took, outcome }
         });
         walked.collect()
     }

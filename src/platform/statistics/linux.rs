@@ -14,7 +14,9 @@ use super::open_files::{Counts, OpenFiles};
 use super::processes::Processes;
 use super::tools::{Tools, open_root};
 use super::walk::{Stopped, walk};
-use super::{LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
+use super::{
+    Haste, LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers,
+};
 use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::logs::log_path::pod_log_directory_name;
 use crate::logic::resources::CgroupVersion;
@@ -103,9 +105,10 @@ impl Statistics for LinuxStatistics {
         armed.fired().await
     }
 
-    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked> {
+    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, haste: Haste) -> Vec<Walked> {
         let clock = &self.inner.clock;
-        let until = clock.uptime().saturating_add(limit);
+        let until = clock.uptime().saturating_add(haste.limit());
+        let has_pauses = matches!(haste, Haste::Beside(_));
         let mut walked = vec![];
         let is_layer = |place: &WalkPlace| matches!(place, WalkPlace::Layer(_));
         let uppers = if places.iter().any(|(_, place)| is_layer(place)) {
@@ -119,21 +122,30 @@ impl Statistics for LinuxStatistics {
             if began >= until {
                 break;
             }
-            let outcome = match place {
+            let inner = Arc::clone(&self.inner);
+            let (outcome, cpu) = match place {
                 WalkPlace::Layer(id) => {
-                    let (inner, uppers) = (Arc::clone(&self.inner), Arc::clone(&uppers));
-                    blocking::run(move || inner.layer(uppers.get(id.as_str()), until)).await
+                    let uppers = Arc::clone(&uppers);
+                    let walk = move || inner.layer(uppers.get(id.as_str()), until, has_pauses);
+                    blocking::run(move || metered(walk)).await
                 }
                 WalkPlace::Volume(path, Measure::Walk) => {
-                    let inner = Arc::clone(&self.inner);
-                    blocking::run(move || inner.volume(Path::new(&path), until)).await
+                    let walk = move || inner.volume(Path::new(&path), until, has_pauses);
+                    blocking::run(move || metered(walk)).await
                 }
-                WalkPlace::Volume(path, Measure::FileSystem) => self.file_system(path).await,
+                WalkPlace::Volume(path, Measure::FileSystem) => (self.file_system(path).await, Duration::ZERO),
             };
-            walked.push(Walked { key, took: clock.uptime().saturating_sub(began), outcome });
+            walked.push(Walked { key, took: clock.uptime().saturating_sub(began), cpu, outcome });
         }
         walked
     }
+}
+
+/// Does something, and says how much of the processor it took.
+fn metered<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let began_ns = thread_cpu_ns();
+    let done = work();
+    (done, Duration::from_nanos(thread_cpu_ns().saturating_sub(began_ns)))
 }
 
 /// Processor time of this thread, in ns.
@@ -268,15 +280,17 @@ impl Inner {
         table.map(layers::upper_directories).unwrap_or_default()
     }
 
-    fn layer(&self, upper: Option<&String>, until: Duration) -> WalkOutcome {
+    fn layer(&self, upper: Option<&String>, until: Duration, has_pauses: bool) -> WalkOutcome {
         let Some(upper) = upper.and_then(|upper| disks::open(Path::new(upper))) else { return WalkOutcome::NotHere };
-        outcome(walk(upper, &*self.clock, until), WalkOutcome::Layer)
+        outcome(walk(upper, &*self.clock, until, has_pauses), WalkOutcome::Layer)
     }
 
-    fn volume(&self, path: &Path, until: Duration) -> WalkOutcome {
+    fn volume(&self, path: &Path, until: Duration, has_pauses: bool) -> WalkOutcome {
         let Some(here) = disks::open(path) else { return WalkOutcome::NotHere };
         let Some(file_system) = disks::file_system(path, &*self.clock) else { return WalkOutcome::NotHere };
-        outcome(walk(here, &*self.clock, until), |usage| WalkOutcome::Volume(Space { file_system, usage: Some(usage) }))
+        outcome(walk(here, &*self.clock, until, has_pauses), |usage| {
+            WalkOutcome::Volume(Space { file_system, usage: Some(usage) })
+        })
     }
 }
 

@@ -87,8 +87,28 @@ pub struct Walked {
     pub key: WalkKey,
     /// How long it took.
     pub took: Duration,
+    /// Processor time that it took.
+    pub cpu: Duration,
     /// Its end.
     pub outcome: WalkOutcome,
+}
+
+/// How long walks may take, and how they go about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// Somebody waits for them.
+    AtOnce(Duration),
+    /// Nobody does: they leave the processor to others between small parts.
+    Beside(Duration),
+}
+
+impl Haste {
+    /// How long they may take.
+    pub fn limit(self) -> Duration {
+        match self {
+            Self::AtOnce(limit) | Self::Beside(limit) => limit,
+        }
+    }
 }
 
 /// Why there are no figures at all.
@@ -118,6 +138,6 @@ pub trait Statistics: Send + Sync {
     /// When the kernel can tell of none of them.
     async fn memory_runs_short(&self, watched: Vec<WatchedGroup>) -> Result<(), AlarmError>;
 
-    /// Walks through these one after the other, until `limit` is over; those that were not begun are not in the answer.
-    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked>;
+    /// Walks through these one after the other, until the limit is over; those that were not begun are not in the answer.
+    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, haste: Haste) -> Vec<Walked>;
 }

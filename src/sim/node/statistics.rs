@@ -14,7 +14,7 @@ use crate::logic::statistics::sample::{Depth, Group, RawSample, Wanted};
 use crate::logic::statistics::walks::WalkKey;
 use crate::platform::host::clock::Clock;
 use crate::platform::statistics::{
-    AlarmError, FixedStatistics, LookOrder, SampleError, Statistics, WalkOutcome, WalkPlace, Walked,
+    AlarmError, FixedStatistics, Haste, LookOrder, SampleError, Statistics, WalkOutcome, WalkPlace, Walked,
 };
 
 /// How often memory that grows by itself is compared with the levels that are watched.
@@ -95,10 +95,10 @@ impl Statistics for Outlet {
         }
     }
 
-    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked> {
+    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, haste: Haste) -> Vec<Walked> {
         let number = self.begin_call().await;
         self.pass(LOOK).await;
-        let mut walked = self.figures().walk(places, limit).await;
+        let mut walked = self.figures().walk(places, haste).await;
         for one in &mut walked {
             if let (WalkKey::Layer(id), WalkOutcome::Layer(usage)) = (&one.key, &mut one.outcome) {
                 let taken = appetites::layer(self.node(), id);

@@ -5,12 +5,14 @@
 //! seldom, and the more seldom the longer they take. An asker waits for short walks; longer ones go on beside.
 
 mod steps;
+mod writers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(in crate::actors) use steps::runtime_places;
+use writers::Writers;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
@@ -21,7 +23,7 @@ use crate::logic::statistics::figures::Usage;
 use crate::logic::statistics::rates::Rates;
 use crate::logic::statistics::sample::{Depth, RawSample, Snapshot, Wanted};
 use crate::logic::statistics::volumes::{Space, VolumeFigures, of_claims};
-use crate::logic::statistics::walks::{WalkKey, Walks};
+use crate::logic::statistics::walks::{WalkEnd, WalkKey, WalkTerms, Walks};
 use crate::messages::runtime::pleg::PlegMsg;
 use crate::messages::stats_collector::{
     Cost, Looked, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, WalksEnded,
@@ -29,7 +31,7 @@ use crate::messages::stats_collector::{
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::host::chance::Chance;
 use crate::platform::host::clock::Clock;
-use crate::platform::statistics::{Statistics, WalkOutcome, WalkPlace, Walked};
+use crate::platform::statistics::{Haste, Statistics, WalkOutcome, WalkPlace, Walked};
 
 /// How long who asks waits for walks.
 const WALKS_MAX: Duration = Duration::from_millis(250);
@@ -228,28 +230,34 @@ impl StatsCollector {
             self.volumes = by_key(volumes);
         }
         let walks_wanted = look.wanted.disks;
-        let containers = looked.sample.pods.iter().flat_map(|pod| &pod.containers);
-        let layers: Vec<ContainerId> = containers.map(|container| container.id.clone()).collect();
+        let writers = Writers::of(&looked.sample);
         look.sample = Some(looked.sample);
         if !walks_wanted || self.walking {
             self.finish(context);
             return;
         }
-        let due = self.due(&layers, uptime);
+        let due = self.due(&writers, uptime);
         if due.is_empty() {
             self.finish(context);
             return;
         }
         self.walking = true;
-        self.walk(due, WALKS_MAX, StatsCollectorMsg::Walked, context);
+        let (later, quick) = due.into_iter().partition(|(key, _)| self.walks.is_costly(key));
+        self.walk(quick, later, Haste::AtOnce(WALKS_MAX), StatsCollectorMsg::Walked, context);
     }
 
     /// Layers and volumes whose time has come. Facts of others that have gone are forgotten.
-    fn due(&mut self, layers: &[ContainerId], uptime: Duration) -> Vec<(WalkKey, WalkPlace)> {
-        let mut there: BTreeMap<WalkKey, Duration> =
-            layers.iter().map(|id| (WalkKey::Layer(id.clone()), LAYER_PERIOD)).collect();
+    fn due(&mut self, writers: &Writers, uptime: Duration) -> Vec<(WalkKey, WalkPlace)> {
+        let layer = |(id, writers_ns): (&ContainerId, &Option<u64>)| {
+            (WalkKey::Layer(id.clone()), WalkTerms { period: LAYER_PERIOD, writers_ns: *writers_ns })
+        };
+        let mut there: BTreeMap<WalkKey, WalkTerms> = writers.containers.iter().map(layer).collect();
         if let Some(period) = self.args.volume_period {
-            there.extend(self.volumes.keys().map(|key| (key.clone(), period)));
+            let volume = |(key, volume): (&WalkKey, &VolumeThere)| {
+                let writers_ns = if volume.has_own_writers { writers.of_volume(key) } else { None };
+                (key.clone(), WalkTerms { period, writers_ns })
+            };
+            there.extend(self.volumes.iter().map(volume));
         }
         self.layers.retain(|id, _| there.contains_key(&WalkKey::Layer(id.clone())));
         self.spaces.retain(|key, _| there.contains_key(key));
@@ -264,22 +272,29 @@ impl StatsCollector {
         .collect()
     }
 
+    /// Walks through these, and leaves the others for later.
     fn walk(
         &self,
         places: Vec<(WalkKey, WalkPlace)>,
-        limit: Duration,
+        later: Vec<(WalkKey, WalkPlace)>,
+        haste: Haste,
         ended: fn(WalksEnded) -> StatsCollectorMsg,
         context: &mut Context<StatsCollectorMsg>,
     ) {
         let args = Arc::clone(&self.args);
         let about = format!("{} layers and volumes", places.len());
-        context.start("walk through directories", about, async move { steps::walk(&args, places, limit).await }, ended);
+        let work = async move {
+            let (walked, mut left) = steps::walk(&args, places, haste).await;
+            left.extend(later);
+            (walked, left)
+        };
+        context.start("walk through directories", about, work, ended);
     }
 
     fn walk_beside(&mut self, left: Vec<(WalkKey, WalkPlace)>, context: &mut Context<StatsCollectorMsg>) {
         if !left.is_empty() && !self.walking {
             self.walking = true;
-            self.walk(left, WALKS_BESIDE_MAX, StatsCollectorMsg::WalkedBeside, context);
+            self.walk(left, vec![], Haste::Beside(WALKS_BESIDE_MAX), StatsCollectorMsg::WalkedBeside, context);
         }
     }
 
@@ -287,9 +302,11 @@ impl StatsCollector {
     fn walked(&mut self, outcome: WalksEnded, context: &mut Context<StatsCollectorMsg>) -> Vec<(WalkKey, WalkPlace)> {
         let uptime = context.clock().uptime();
         let Ok((walked, mut left)) = outcome else { return vec![] }; // It was logged.
-        for Walked { key, took, outcome } in walked {
+        for Walked { key, took, cpu, outcome } in walked {
             self.walk_cost.count += 1;
             self.walk_cost.took += took;
+            self.walk_cost.cpu += cpu;
+            let is_whole = matches!(outcome, WalkOutcome::Layer(_) | WalkOutcome::Volume(_));
             let chance = match &key {
                 WalkKey::Layer(_) => 0.0,
                 // Volumes of many pods are not to be walked all at once.
@@ -315,7 +332,7 @@ impl StatsCollector {
                     self.spaces.remove(&key);
                 }
             }
-            self.walks.ended(key, uptime, took, chance);
+            self.walks.ended(key, WalkEnd { at: uptime, cost: cpu, chance, is_whole });
         }
         left.retain(|(key, _)| matches!(key, WalkKey::Layer(_)) || self.volumes.contains_key(key));
         left
@@ -384,7 +401,7 @@ impl StatsCollector {
     }
 
     fn walk_claims(&mut self, context: &mut Context<StatsCollectorMsg>) {
-        let known: Vec<ContainerId> = self.layers.keys().cloned().collect();
+        let known = Writers::unknown(self.layers.keys());
         let mut due = self.due(&known, context.clock().uptime());
         let is_claim = |key: &WalkKey| self.volumes.get(key).is_some_and(|there| there.volume.claim.is_some());
         due.retain(|(key, _)| is_claim(key));

@@ -13,7 +13,7 @@ use crate::logic::statistics::walks::WalkKey;
 use crate::messages::runtime::pleg::PlegMsg;
 use crate::messages::stats_collector::{Looked, VolumeThere};
 use crate::messages::volume_manager::VolumeManagerMsg;
-use crate::platform::statistics::{LookOrder, RuntimeDiskAt, WalkOutcome, WalkPlace, Walked};
+use crate::platform::statistics::{Haste, LookOrder, RuntimeDiskAt, WalkOutcome, WalkPlace, Walked};
 
 /// How long another actor may take to answer.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
@@ -106,6 +106,7 @@ pub(super) async fn volumes(args: &Args) -> Option<Vec<VolumeThere>> {
             let unmeasured = Space { file_system: FileSystem::default(), usage: None };
             there.push(VolumeThere {
                 key: WalkKey::Volume(uid.clone(), name.clone()),
+                has_own_writers: spec.empty_dir.is_some(),
                 place: WalkPlace::Volume(volume.host_path.clone(), measure),
                 volume: VolumeFigures {
                     name: name.clone(),
@@ -123,9 +124,9 @@ pub(super) async fn volumes(args: &Args) -> Option<Vec<VolumeThere>> {
 pub(super) async fn walk(
     args: &Args,
     places: Vec<(WalkKey, WalkPlace)>,
-    limit: Duration,
+    haste: Haste,
 ) -> (Vec<Walked>, Vec<(WalkKey, WalkPlace)>) {
-    let mut walked = args.statistics.walk(places.clone(), limit).await;
+    let mut walked = args.statistics.walk(places.clone(), haste).await;
     let is_unknown = |one: &Walked| matches!((&one.key, &one.outcome), (WalkKey::Layer(_), WalkOutcome::NotHere));
     if walked.iter().any(is_unknown) {
         ask_runtime(args, &mut walked).await;
@@ -154,6 +155,7 @@ async fn ask_runtime(args: &Args, walked: &mut [Walked]) {
     for one in walked {
         let (WalkKey::Layer(id), WalkOutcome::NotHere) = (&one.key, &one.outcome) else { continue };
         one.took = took;
+        one.cpu = took;
         let layer = told.iter().find(|stats| stats.id == id.as_str()).and_then(|stats| stats.writable_layer.as_ref());
         if let Some(FilesystemUsage { timestamp, used_bytes: Some(bytes), inodes_used, .. }) = layer {
             let inodes = inodes_used.unwrap_or(0);

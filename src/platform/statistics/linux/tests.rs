@@ -269,10 +269,10 @@ async fn walks_end_with_their_time_and_tell_what_is_not_there() {
         (key("gone"), WalkPlace::Volume("/no/such/volume".to_owned(), Measure::Walk)),
         (WalkKey::Layer(ContainerId::from("c")), WalkPlace::Layer(ContainerId::from("c"))),
     ];
-    let walked = statistics.walk(places.clone(), Duration::from_secs(60)).await;
+    let walked = statistics.walk(places.clone(), Haste::Beside(Duration::from_secs(60))).await;
     assert_eq!(walked.len(), 4);
     assert!(matches!(&walked[0].outcome, WalkOutcome::Volume(space) if space.usage.is_some()), "{walked:?}");
     assert!(matches!(&walked[1].outcome, WalkOutcome::Volume(space) if space.usage.is_none()), "{walked:?}");
     assert_eq!((&walked[2].outcome, &walked[3].outcome), (&WalkOutcome::NotHere, &WalkOutcome::NotHere));
-    assert_eq!(statistics.walk(places, Duration::ZERO).await, []);
+    assert_eq!(statistics.walk(places, Haste::AtOnce(Duration::ZERO)).await, []);
 }

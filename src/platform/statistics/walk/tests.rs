@@ -9,7 +9,7 @@ use crate::platform::host::clock::SystemClock;
 use crate::platform::statistics::disks;
 
 fn count(path: &Path) -> Result<Usage, Stopped> {
-    walk(disks::open(path).expect("a directory"), &SystemClock::start(), Duration::from_secs(60))
+    walk(disks::open(path).expect("a directory"), &SystemClock::start(), Duration::from_secs(60), false)
 }
 
 /// The sums of `stat` over these, each once.
@@ -65,7 +65,7 @@ fn a_walk_ends_when_its_time_is_over() {
         fs::write(folder.path().join(number.to_string()), "").expect("written");
     }
     let here = disks::open(folder.path()).expect("a directory");
-    assert_eq!(walk(here, &SystemClock::start(), Duration::ZERO), Err(Stopped::Unfinished));
+    assert_eq!(walk(here, &SystemClock::start(), Duration::ZERO, false), Err(Stopped::Unfinished));
 }
 
 #[test]
@@ -82,4 +82,22 @@ fn another_file_system_is_not_entered() {
     let status = std::process::Command::new("umount").arg(&inside).status().expect("umount");
     assert!(status.success());
     assert_eq!(usage.expect("walked").inodes, 1);
+}
+
+/// PAIN-06: pauses change the time that a walk takes, and nothing of what it counts or of what it costs.
+#[test]
+fn pain_06_a_walk_with_pauses_counts_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for number in 0..3000 {
+        fs::write(folder.path().join(format!("file{number}")), "x").expect("written");
+    }
+    let clock = SystemClock::start();
+    let walked = |has_pauses| {
+        let (here, began) = (disks::open(folder.path()).expect("a directory"), clock.uptime());
+        let usage = walk(here, &clock, Duration::from_secs(60), has_pauses).expect("walked");
+        ((usage.bytes, usage.inodes), clock.uptime().saturating_sub(began))
+    };
+    let ((at_once, _), (paced, took)) = (walked(false), walked(true));
+    assert_eq!((at_once, paced.1), (paced, 3001));
+    assert!(took >= 11 * PAUSE, "{took:?}");
 }
