@@ -233,12 +233,8 @@ impl EvictionManager {
         let (layout, monitor) = (watch.layout(), &mut watch.monitor);
         let levels = levels(monitor.thresholds(), &look.observations, &look.memory);
         let findings = monitor.look(&look.observations, uptime);
-        let mut next = match self.last.replace((look.observations.clone(), uptime)) {
-            Some((before, at)) => {
-                next_look(monitor.thresholds(), &before, &look.observations, uptime.saturating_sub(at))
-            }
-            None => PACE_MAX,
-        };
+        let (before, at) = self.last.replace((look.observations.clone(), uptime)).unwrap_or_default();
+        let mut next = next_look(monitor.thresholds(), &before, &look.observations, uptime.saturating_sub(at));
         next = findings.due_in.map_or(next, |due_in| next.min(due_in));
         self.tell_pressure(findings.pressure, context);
         self.watch_memory(levels, context);
