@@ -301,10 +301,13 @@ impl EvictionManager {
         self.wait(delay, context);
     }
 
+    /// Tells the conditions where they changed. To somebody without room for them the next look tells them again.
     fn tell_pressure(&mut self, pressure: Pressure, context: &Context<EvictionManagerMsg>) {
-        if self.pressure.replace(pressure) != Some(pressure) {
-            context.tell(&self.args.node_status, NodeStatusMsg::News(NodeNews::Pressure(pressure)));
-            context.tell(&self.args.pod_manager, PodManagerMsg::Eviction(EvictionMsg::PressureChanged(pressure)));
+        if self.pressure != Some(pressure) {
+            let news = NodeStatusMsg::News(NodeNews::Pressure(pressure));
+            let is_known = context.try_tell(&self.args.node_status, news);
+            let changed = PodManagerMsg::Eviction(EvictionMsg::PressureChanged(pressure));
+            self.pressure = (context.try_tell(&self.args.pod_manager, changed) && is_known).then_some(pressure);
         }
     }
 
