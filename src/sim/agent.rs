@@ -60,7 +60,7 @@ pub struct Incarnation {
     pub life: Arc<Life>,
 }
 
-/// Counts evictions, and nothing else that is told.
+/// Counts evictions alone.
 struct EvictionCounter(Arc<Node>);
 
 impl Observer for EvictionCounter {

@@ -57,9 +57,9 @@ pub const MIRRORS: &str = "mirrors";
 pub const NODE_READY: &str = "node-ready";
 /// While the node runs short and a pod may end for that, one is stopped within the bound.
 pub const PRESSURE_RELIEVED: &str = "pressure-relieved";
-/// No critical pod is told as evicted.
+/// No status says that a critical pod was evicted.
 pub const CRITICAL_STAYS: &str = "critical-stays";
-/// A pod is told as evicted only when the node ran short, or when it has a limit of its own.
+/// A status says that a pod was evicted only when the node ran short, or when the pod has a limit of its own.
 pub const EVICTED_FOR_CAUSE: &str = "evicted-for-cause";
 /// Once quiet: the node has as much left as it is to keep, unless none but critical pods run.
 pub const PRESSURE_ENDS: &str = "pressure-ends";
@@ -273,7 +273,7 @@ impl Invariants {
         state.api_known.contains(uid) && state.wanted.contains(uid) && !state.critical.contains(uid)
     }
 
-    /// The API server is told that a pod was evicted.
+    /// The agent tells the API server that it evicted a pod.
     pub fn told_evicted(&self, uid: &PodUid, name: &str) {
         let (is_critical, has_cause) = {
             let state = lock(&self.state);

@@ -16,7 +16,6 @@ const MODULES_MAX: usize = 15;
 /// Other folders: how many files or modules, and why.
 const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
     ("src/actors", 22, "its domains, a folder each, and the tree above them"),
-    ("src/actors/statistics/stats_collector", 2, "an actor and its steps; the figures themselves are in logic"),
     ("src/bin", 1, "Cargo looks for programs here"),
     ("src/logic", 20, "its domains, a folder each"),
     ("src/server/statistics/stats", 2, "routes and their tests"),

@@ -19,11 +19,11 @@ const BYTES_MAX: usize = 512;
 pub struct PatternError {
     /// The pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The fault in it.
     pub problem: PatternProblem,
 }
 
-/// What is wrong with a pattern.
+/// The fault in a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternProblem {
     /// Nothing in it.

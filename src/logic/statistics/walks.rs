@@ -25,7 +25,7 @@ pub enum WalkKey {
 /// Nobody waits for a walk that takes so much of a processor.
 const COSTLY: Duration = Duration::from_millis(50);
 
-/// What may be walked.
+/// The terms of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkTerms {
     /// The least time between two walks.
@@ -62,7 +62,7 @@ pub struct WalkEnd {
 #[derive(Clone, Debug, Default)]
 pub struct Walks {
     records: BTreeMap<WalkKey, Record>,
-    /// What writers had of the processor when it was last asked what is due.
+    /// Processor time of writers, in ns, as of the last question for due walks.
     asked: BTreeMap<WalkKey, u64>,
 }
 
@@ -92,7 +92,7 @@ impl Walks {
 
     /// A walk ended, whatever came of it.
     pub fn ended(&mut self, key: WalkKey, end: WalkEnd) {
-        // What writers did between the look that it was due at and the walk counts twice, which costs one more walk.
+        // Writes between the question and the walk count as new, too, which costs one more walk.
         let writers_ns = self.asked.get(&key).copied().filter(|_| end.is_whole);
         let WalkEnd { at, cost, chance, .. } = end;
         let spread = 1.0 + chance.clamp(0.0, 1.0);

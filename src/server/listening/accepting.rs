@@ -23,7 +23,7 @@ pub(in crate::server) trait Accept: Sync {
     fn accept(&self) -> impl Future<Output = io::Result<Option<Self::Connection>>> + Send;
 }
 
-/// What is known of a connection that is open.
+/// The standing of an open connection.
 pub(in crate::server) trait Standing: Send {
     /// Whether it is closed when there is one more than there may be.
     fn gives_way(&self) -> bool;

@@ -83,7 +83,7 @@ fn evi_29_limits_are_not_enforced_where_that_is_turned_off() {
     });
 }
 
-/// EVI-25, EVI-35: two evictions of one look, of which the mailbox has room for one: the other is told again soon, and each
+/// EVI-25, EVI-35: two evictions of one look, of which the mailbox has room for one: the other is ordered again soon, and each
 /// is counted once.
 #[test]
 fn an_eviction_that_meets_a_full_mailbox_is_told_again_soon() {
