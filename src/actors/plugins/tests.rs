@@ -31,7 +31,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// The CSIDrivers of the API server.
 const DRIVERS: &str = "/apis/storage.k8s.io/v1/csidrivers";
 
-struct Scene {
+struct Setup {
     played: PlayedAgent,
     server: ObjectServer,
     driver: Driver,
@@ -39,7 +39,7 @@ struct Scene {
     _folder: tempfile::TempDir,
 }
 
-impl Scene {
+impl Setup {
     /// The actors of plugins and volumes on a real disk, and a driver that does not serve yet. `None` without the right to
     /// mount.
     #[track_caller]
@@ -65,13 +65,13 @@ impl Scene {
         });
         let folder = tempfile::tempdir().expect("a folder");
         let driver = Driver::new("drv.test", folder.path());
-        let scene = Self { played, server, driver, root, _folder: folder };
-        scene.put_node(json!({}));
-        scene.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": { "attachRequired": false } }));
+        let setup = Self { played, server, driver, root, _folder: folder };
+        setup.put_node(json!({}));
+        setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": { "attachRequired": false } }));
         for child in [Child::NodeStatus, Child::VolumeManager, Child::CsiManager, Child::PluginWatcher] {
-            start_alone(child, &scene.played.agent);
+            start_alone(child, &setup.played.agent);
         }
-        Some(scene)
+        Some(setup)
     }
 
     fn node(&self) -> &str {
@@ -162,40 +162,40 @@ fn pod_with(uid: &str, source: &Value) -> Arc<Pod> {
 /// VOL-40, VOL-41, NODE-59, NODE-60, RES-47.
 #[tokio::test]
 async fn a_volume_is_staged_once_published_for_each_pod_and_goes_with_the_last() {
-    let Some(scene) = Scene::new() else { return };
-    scene.driver.switches().topology.insert("zone".into(), "a".into());
-    scene.driver.switches().volumes_max = 9;
-    let serving = scene.serve().await;
-    let csi_node = scene.server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", scene.node()));
+    let Some(setup) = Setup::new() else { return };
+    setup.driver.switches().topology.insert("zone".into(), "a".into());
+    setup.driver.switches().volumes_max = 9;
+    let serving = setup.serve().await;
+    let csi_node = setup.server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", setup.node()));
     assert_eq!(csi_node["metadata"]["ownerReferences"][0]["uid"], "node-uid");
     let entry = json!([{
         "name": "drv.test", "nodeID": "node-id", "topologyKeys": ["zone"], "allocatable": { "count": 9 },
     }]);
     assert_eq!(csi_node["spec"]["drivers"], entry);
-    let node = scene.server.object(&format!("/api/v1/nodes/{}", scene.node()));
+    let node = setup.server.object(&format!("/api/v1/nodes/{}", setup.node()));
     assert_eq!(node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"], r#"{"drv.test":"node-id"}"#);
     assert_eq!(node["metadata"]["labels"]["zone"], "a");
 
-    scene.put_volume(&json!({}));
-    let path = scene.ensure(&pod("one")).await.expect("mounted");
-    assert_eq!(path, scene.path("pods/one/volumes/kubernetes.io~csi/pv-1/mount").display().to_string());
+    setup.put_volume(&json!({}));
+    let path = setup.ensure(&pod("one")).await.expect("mounted");
+    assert_eq!(path, setup.path("pods/one/volumes/kubernetes.io~csi/pv-1/mount").display().to_string());
     fs::write(format!("{path}/file"), "kept").expect("written");
-    assert_eq!(fs::read_to_string(scene.driver.volume("h-1").join("file")).expect("there"), "kept");
+    assert_eq!(fs::read_to_string(setup.driver.volume("h-1").join("file")).expect("there"), "kept");
     let data = |path: PathBuf| -> Value { serde_json::from_slice(&fs::read(path).expect("there")).expect("JSON") };
-    let of_node = data(scene.staging().with_file_name("vol_data.json"));
+    let of_node = data(setup.staging().with_file_name("vol_data.json"));
     assert_eq!(of_node, json!({ "driverName": "drv.test", "volumeHandle": "h-1" }));
-    let of_pod = data(scene.path("pods/one/volumes/kubernetes.io~csi/pv-1/vol_data.json"));
-    let attachment = attachment_name("h-1", "drv.test", scene.node(), sha256_hex);
+    let of_pod = data(setup.path("pods/one/volumes/kubernetes.io~csi/pv-1/vol_data.json"));
+    let attachment = attachment_name("h-1", "drv.test", setup.node(), sha256_hex);
     let expected = json!({
-        "attachmentID": attachment, "driverName": "drv.test", "nodeName": scene.node(), "specVolID": "pv-1",
+        "attachmentID": attachment, "driverName": "drv.test", "nodeName": setup.node(), "specVolID": "pv-1",
         "volumeHandle": "h-1", "volumeLifecycleMode": "Persistent",
     });
     assert_eq!(of_pod, expected);
-    scene.ensure(&pod("two")).await.expect("mounted");
-    scene.release("one").await;
-    assert!(!scene.path("pods/one/volumes/kubernetes.io~csi").exists());
-    scene.release("two").await;
-    scene.eventually("it is unstaged", || !scene.staging().parent().expect("a folder").exists()).await;
+    setup.ensure(&pod("two")).await.expect("mounted");
+    setup.release("one").await;
+    assert!(!setup.path("pods/one/volumes/kubernetes.io~csi").exists());
+    setup.release("two").await;
+    setup.eventually("it is unstaged", || !setup.staging().parent().expect("a folder").exists()).await;
     let calls = [
         "NodeStageVolume h-1",
         "NodePublishVolume h-1",
@@ -204,121 +204,121 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_goes_with_the_last()
         "NodeUnpublishVolume h-1",
         "NodeUnstageVolume h-1",
     ];
-    assert_eq!(scene.driver.calls(), calls);
+    assert_eq!(setup.driver.calls(), calls);
     drop(serving);
     let gone = || {
-        scene.server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", scene.node()))["spec"]["drivers"]
+        setup.server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", setup.node()))["spec"]["drivers"]
             == json!([])
     };
-    scene.eventually("its entry goes", gone).await;
+    setup.eventually("its entry goes", gone).await;
 }
 
 /// VOL-45: what a driver refused has left nothing; what it may still be at work on is undone.
 #[tokio::test]
 async fn a_refused_volume_leaves_nothing_and_an_uncertain_one_is_undone() {
-    let Some(scene) = Scene::new() else { return };
-    let _serving = scene.serve().await;
-    scene.put_volume(&json!({}));
+    let Some(setup) = Setup::new() else { return };
+    let _serving = setup.serve().await;
+    setup.put_volume(&json!({}));
     for (code, undone) in [(Code::Internal, 0), (Code::Aborted, 1)] {
-        scene.driver.forget();
-        scene.driver.switches().fails.entry("NodeStageVolume").or_default().extend([code; 100]);
-        let failure = scene.ensure(&pod("one")).await.expect_err("refused");
+        setup.driver.forget();
+        setup.driver.switches().fails.entry("NodeStageVolume").or_default().extend([code; 100]);
+        let failure = setup.ensure(&pod("one")).await.expect_err("refused");
         let expected = format!("MountVolume.MountDevice failed for volume \"pv-1\" : rpc error: code = {code:?} desc");
         assert!(failure.message.contains(&expected), "{}", failure.message);
-        assert_eq!(scene.staging().exists(), undone == 1, "{code:?}");
-        scene.release("one").await;
-        scene.eventually("nothing is left", || !scene.staging().exists()).await;
-        let unstaged = || scene.driver.calls().iter().filter(|call| call.starts_with("NodeUnstage")).count();
-        scene.eventually("it is undone", || unstaged() >= undone).await;
+        assert_eq!(setup.staging().exists(), undone == 1, "{code:?}");
+        setup.release("one").await;
+        setup.eventually("nothing is left", || !setup.staging().exists()).await;
+        let unstaged = || setup.driver.calls().iter().filter(|call| call.starts_with("NodeUnstage")).count();
+        setup.eventually("it is undone", || unstaged() >= undone).await;
         assert_eq!(unstaged(), undone, "{code:?}");
-        assert!(!scene.driver.calls().iter().any(|call| call.contains("ublish")), "{:?}", scene.driver.calls());
-        scene.driver.switches().fails.clear();
+        assert!(!setup.driver.calls().iter().any(|call| call.contains("ublish")), "{:?}", setup.driver.calls());
+        setup.driver.switches().fails.clear();
     }
 }
 
 /// A driver that says OK and mounts nothing is seen before a container starts.
 #[tokio::test]
 async fn an_ok_without_a_mount_is_no_volume() {
-    let Some(scene) = Scene::new() else { return };
-    let _serving = scene.serve().await;
-    scene.put_volume(&json!({}));
-    scene.driver.switches().idle.insert("NodePublishVolume");
-    let failure = scene.ensure(&pod("one")).await.expect_err("nothing is there");
+    let Some(setup) = Setup::new() else { return };
+    let _serving = setup.serve().await;
+    setup.put_volume(&json!({}));
+    setup.driver.switches().idle.insert("NodePublishVolume");
+    let failure = setup.ensure(&pod("one")).await.expect_err("nothing is there");
     let expected = "driver drv.test answered OK to NodePublishVolume, and nothing is mounted at";
     assert!(failure.message.contains(expected), "{}", failure.message);
-    scene.driver.switches().idle.clear();
-    scene
-        .eventually("it is tried again", || scene.path("pods/one/volumes/kubernetes.io~csi/pv-1/mount").exists())
+    setup.driver.switches().idle.clear();
+    setup
+        .eventually("it is tried again", || setup.path("pods/one/volumes/kubernetes.io~csi/pv-1/mount").exists())
         .await;
-    scene.ensure(&pod("one")).await.expect("mounted");
-    scene.release("one").await;
+    setup.ensure(&pod("one")).await.expect("mounted");
+    setup.release("one").await;
 }
 
 /// VOL-42, VOL-43, SEC-53.
 #[tokio::test]
 async fn sec_53_an_inline_volume_is_published_again_with_the_pods_tokens() {
-    let Some(scene) = Scene::new() else { return };
-    let _serving = scene.serve().await;
+    let Some(setup) = Setup::new() else { return };
+    let _serving = setup.serve().await;
     let spec = json!({
         "attachRequired": false, "podInfoOnMount": true, "volumeLifecycleModes": ["Ephemeral"], "requiresRepublish": true,
         "tokenRequests": [{ "audience": "vault" }], "serviceAccountTokenInSecrets": true,
     });
-    scene.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": spec }));
+    setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": spec }));
     let pod = pod_with("one", &json!({ "csi": { "driver": "drv.test", "volumeAttributes": { "size": "1" } } }));
-    scene.ensure(&pod).await.expect("mounted");
-    let asked = scene.driver.seen().published.expect("asked");
+    setup.ensure(&pod).await.expect("mounted");
+    let asked = setup.driver.seen().published.expect("asked");
     assert_eq!(asked.volume_id, format!("csi-{}", sha256_hex(b"onev")));
     assert_eq!(asked.staging_target_path, "");
     assert_eq!((&*asked.volume_context["size"], &*asked.volume_context["csi.storage.k8s.io/ephemeral"]), ("1", "true"));
     let tokens = &asked.secrets["csi.storage.k8s.io/serviceAccount.tokens"];
     assert_eq!(tokens, r#"{"vault":{"expirationTimestamp":"2026-01-01T00:10:00Z","token":"a-token"}}"#);
-    scene.driver.switches().fails.entry("NodePublishVolume").or_default().push_back(Code::Internal);
+    setup.driver.switches().fails.entry("NodePublishVolume").or_default().push_back(Code::Internal);
     let refresh = VolumeManagerMsg::Refresh(Arc::clone(&pod));
-    scene.played.agent.directory.volume_manager.tell(Cause::outside("test"), refresh).expect("room");
-    scene.eventually("it is published again", || scene.driver.calls().len() >= 2).await;
+    setup.played.agent.directory.volume_manager.tell(Cause::outside("test"), refresh).expect("room");
+    setup.eventually("it is published again", || setup.driver.calls().len() >= 2).await;
     assert!(
-        scene.path("pods/one/volumes/kubernetes.io~csi/v/vol_data.json").exists(),
+        setup.path("pods/one/volumes/kubernetes.io~csi/v/vol_data.json").exists(),
         "a failed one leaves what is there"
     );
-    scene.release("one").await;
-    assert!(scene.driver.calls().last().is_some_and(|call| call.starts_with("NodeUnpublishVolume")));
+    setup.release("one").await;
+    assert!(setup.driver.calls().last().is_some_and(|call| call.starts_with("NodeUnpublishVolume")));
 }
 
 /// VOL-09.
 #[tokio::test]
 async fn a_volume_waits_until_the_cluster_attached_it() {
-    let Some(scene) = Scene::new() else { return };
-    scene.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": {} }));
-    let _serving = scene.serve().await;
-    scene.put_volume(&json!({}));
+    let Some(setup) = Setup::new() else { return };
+    setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": {} }));
+    let _serving = setup.serve().await;
+    setup.put_volume(&json!({}));
     let pod = pod("one");
-    let mut mounted = Box::pin(scene.ensure(&pod));
+    let mut mounted = Box::pin(setup.ensure(&pod));
     tokio::time::timeout(Duration::from_millis(500), &mut mounted).await.expect_err("it waits");
-    assert_eq!(scene.driver.calls(), [""; 0], "nothing is asked of the driver before");
+    assert_eq!(setup.driver.calls(), [""; 0], "nothing is asked of the driver before");
     let name = unique_name("drv.test", "h-1");
-    scene.put_node(json!({ "volumesInUse": [name], "volumesAttached": [{ "name": name, "devicePath": "" }] }));
-    let attachment = attachment_name("h-1", "drv.test", scene.node(), sha256_hex);
+    setup.put_node(json!({ "volumesInUse": [name], "volumesAttached": [{ "name": name, "devicePath": "" }] }));
+    let attachment = attachment_name("h-1", "drv.test", setup.node(), sha256_hex);
     let status = json!({ "attached": true, "attachmentMetadata": { "lun": "3" } });
-    let spec = json!({ "attacher": "drv.test", "nodeName": scene.node(), "source": {} });
+    let spec = json!({ "attacher": "drv.test", "nodeName": setup.node(), "source": {} });
     let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{attachment}");
-    scene.server.put(&path, json!({ "spec": spec, "status": status }));
+    setup.server.put(&path, json!({ "spec": spec, "status": status }));
     mounted.await.expect("mounted");
-    assert_eq!(scene.driver.seen().staged.expect("staged").publish_context["lun"], "3");
-    scene.release("one").await;
+    assert_eq!(setup.driver.seen().staged.expect("staged").publish_context["lun"], "3");
+    setup.release("one").await;
 }
 
 /// One hung driver costs its own volumes only.
 #[tokio::test]
 async fn a_driver_that_hangs_keeps_no_other_from_its_work() {
-    let Some(scene) = Scene::new() else { return };
-    let _serving = scene.serve().await;
+    let Some(setup) = Setup::new() else { return };
+    let _serving = setup.serve().await;
     let folder = tempfile::tempdir().expect("a folder");
     let hung = Driver::new("hung.test", folder.path());
     hung.switches().hangs.insert("NodeGetInfo");
-    let _hung = hung.serve(&scene.path("plugins_registry"));
-    scene.eventually("it is asked", || hung.seen().calls.iter().any(|call| call == "NodeGetInfo")).await;
-    scene.put_volume(&json!({}));
-    scene.ensure(&pod("one")).await.expect("mounted");
-    scene.release("one").await;
+    let _hung = hung.serve(&setup.path("plugins_registry"));
+    setup.eventually("it is asked", || hung.seen().calls.iter().any(|call| call == "NodeGetInfo")).await;
+    setup.put_volume(&json!({}));
+    setup.ensure(&pod("one")).await.expect("mounted");
+    setup.release("one").await;
     assert!(hung.seen().verdicts.is_empty());
 }

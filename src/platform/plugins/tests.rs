@@ -19,11 +19,11 @@ use crate::platform::host::clock::SystemClock;
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);
 
-struct Scene {
+struct Setup {
     folder: tempfile::TempDir,
 }
 
-impl Scene {
+impl Setup {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("plugins_registry")).expect("made");
@@ -44,8 +44,8 @@ impl Scene {
 /// RES-47.
 #[tokio::test]
 async fn only_sockets_are_plugins() {
-    let scene = Scene::new();
-    let registry = scene.registry();
+    let setup = Setup::new();
+    let registry = setup.registry();
     let _plain = UnixListener::bind(registry.join("a.sock")).expect("bound");
     let _hidden = UnixListener::bind(registry.join(".b.sock")).expect("bound");
     std::fs::create_dir(registry.join("below")).expect("made");
@@ -54,40 +54,40 @@ async fn only_sockets_are_plugins() {
     symlink(registry.join("a.sock"), registry.join("link.sock")).expect("linked");
     symlink("/", registry.join("root")).expect("linked");
     nix::unistd::mkfifo(&registry.join("fifo.sock"), nix::sys::stat::Mode::S_IRWXU).expect("made");
-    assert_eq!(scene.sockets().await, ["a.sock", "below/c.sock"]);
+    assert_eq!(setup.sockets().await, ["a.sock", "below/c.sock"]);
 }
 
 /// RES-47.
 #[tokio::test]
 async fn a_socket_is_hinted_at_when_it_comes_in_a_new_folder_too() {
-    let scene = Scene::new();
-    let watched = LinuxPluginRegistry::new(scene.folder.path());
+    let setup = Setup::new();
+    let watched = LinuxPluginRegistry::new(setup.folder.path());
     let mut hints = watched.watch().await.expect("watched");
-    let first = UnixListener::bind(scene.registry().join("a.sock")).expect("bound");
+    let first = UnixListener::bind(setup.registry().join("a.sock")).expect("bound");
     timeout(LONG, hints.next()).await.expect("hinted").expect("goes on");
     let before = watched.scan().await.expect("read");
-    std::fs::create_dir(scene.registry().join("below")).expect("made");
+    std::fs::create_dir(setup.registry().join("below")).expect("made");
     timeout(LONG, hints.next()).await.expect("hinted").expect("goes on");
-    let _second = UnixListener::bind(scene.registry().join("below/b.sock")).expect("bound");
+    let _second = UnixListener::bind(setup.registry().join("below/b.sock")).expect("bound");
     timeout(LONG, hints.next()).await.expect("hinted").expect("goes on");
-    assert_eq!(scene.sockets().await, ["a.sock", "below/b.sock"]);
+    assert_eq!(setup.sockets().await, ["a.sock", "below/b.sock"]);
     // Made anew at once it is another one, whatever number the file system gives it.
     drop(first);
-    std::fs::remove_file(scene.registry().join("a.sock")).expect("removed");
-    let _again = UnixListener::bind(scene.registry().join("a.sock")).expect("bound");
+    std::fs::remove_file(setup.registry().join("a.sock")).expect("removed");
+    let _again = UnixListener::bind(setup.registry().join("a.sock")).expect("bound");
     timeout(LONG, hints.next()).await.expect("hinted").expect("goes on");
     let after = watched.scan().await.expect("read");
-    let path = scene.registry().join("a.sock").display().to_string();
+    let path = setup.registry().join("a.sock").display().to_string();
     assert_ne!(before[&path], after[&path]);
 }
 
 /// RES-47.
 #[tokio::test]
 async fn a_plugin_says_who_it_is_and_hears_the_verdict() {
-    let scene = Scene::new();
-    let driver = Driver::new("drv", scene.folder.path());
-    let _serving = driver.serve(&scene.registry());
-    let socket = scene.registry().join("drv-reg.sock").display().to_string();
+    let setup = Setup::new();
+    let driver = Driver::new("drv", setup.folder.path());
+    let _serving = driver.serve(&setup.registry());
+    let socket = setup.registry().join("drv-reg.sock").display().to_string();
     let info = GrpcRegistration.info(&socket).await.expect("answered");
     assert_eq!((info.kind.as_str(), info.name.as_str()), ("CSIPlugin", "drv"));
     GrpcRegistration.notify(&socket, None).await.expect("told");
@@ -101,14 +101,14 @@ async fn a_plugin_says_who_it_is_and_hears_the_verdict() {
 /// RES-47: what is in the registry may be hostile.
 #[tokio::test]
 async fn a_link_is_not_followed_and_a_dead_socket_is_told() {
-    let scene = Scene::new();
-    let driver = Driver::new("drv", scene.folder.path());
-    let _serving = driver.serve(&scene.registry());
-    let link = scene.registry().join("link.sock");
-    symlink(scene.registry().join("drv-reg.sock"), &link).expect("linked");
+    let setup = Setup::new();
+    let driver = Driver::new("drv", setup.folder.path());
+    let _serving = driver.serve(&setup.registry());
+    let link = setup.registry().join("link.sock");
+    symlink(setup.registry().join("drv-reg.sock"), &link).expect("linked");
     let refused = GrpcRegistration.info(&link.display().to_string()).await.expect_err("a link").to_string();
     assert!(refused.contains("it is not a socket"), "{refused}");
-    let dead = scene.registry().join("dead.sock");
+    let dead = setup.registry().join("dead.sock");
     drop(UnixListener::bind(&dead).expect("bound"));
     let refused = GrpcRegistration.info(&dead.display().to_string()).await.expect_err("nobody listens").to_string();
     assert!(refused.starts_with("RegisterPlugin error -- dial failed at socket"), "{refused}");
@@ -134,10 +134,10 @@ fn calls() -> (GrpcCsi, PluginCalls) {
 /// VOL-41, VOL-45.
 #[tokio::test]
 async fn a_call_reaches_the_driver_whole_and_its_refusal_comes_back() {
-    let scene = Scene::new();
-    let driver = Driver::new("drv", scene.folder.path());
-    let _serving = driver.serve(&scene.registry());
-    let at = scene.folder.path().join("csi.sock").display().to_string();
+    let setup = Setup::new();
+    let driver = Driver::new("drv", setup.folder.path());
+    let _serving = driver.serve(&setup.registry());
+    let at = setup.folder.path().join("csi.sock").display().to_string();
     let (csi, _) = calls();
     driver.switches().capabilities.extend(["VOLUME_MOUNT_GROUP", "EXPAND_VOLUME"]);
     driver.switches().idle.insert("NodeStageVolume");
@@ -164,20 +164,20 @@ async fn a_call_reaches_the_driver_whole_and_its_refusal_comes_back() {
 /// VOL-45: a driver that is not there, or comes back, is no other volume's business.
 #[tokio::test]
 async fn a_driver_that_dies_is_reached_again_when_it_is_back() {
-    let scene = Scene::new();
-    let driver = Driver::new("drv", scene.folder.path());
-    let at = scene.folder.path().join("csi.sock").display().to_string();
+    let setup = Setup::new();
+    let driver = Driver::new("drv", setup.folder.path());
+    let at = setup.folder.path().join("csi.sock").display().to_string();
     let (csi, _) = calls();
     let gone = csi.node_info(&at).await.expect_err("not there");
     assert!(matches!(gone.problem, CallProblem::Unreachable(_)) && !gone.is_final(), "{gone}");
-    let serving = driver.serve(&scene.registry());
+    let serving = driver.serve(&setup.registry());
     driver.switches().topology.insert("zone".into(), "a".into());
     assert_eq!(csi.node_info(&at).await.expect("answered").topology["zone"], "a");
     drop(serving);
     while csi.node_info(&at).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let _serving = driver.serve(&scene.registry());
+    let _serving = driver.serve(&setup.registry());
     let back = async {
         while csi.node_info(&at).await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -189,10 +189,10 @@ async fn a_driver_that_dies_is_reached_again_when_it_is_back() {
 /// A driver that hangs has so many calls open at most, and each is seen.
 #[tokio::test]
 async fn open_calls_are_bounded_seen_and_given_up() {
-    let scene = Scene::new();
-    let driver = Driver::new("drv", scene.folder.path());
-    let _serving = driver.serve(&scene.registry());
-    let at = scene.folder.path().join("csi.sock").display().to_string();
+    let setup = Setup::new();
+    let driver = Driver::new("drv", setup.folder.path());
+    let _serving = driver.serve(&setup.registry());
+    let at = setup.folder.path().join("csi.sock").display().to_string();
     let (csi, calls) = calls();
     driver.switches().hangs.insert("NodeStageVolume");
     let hung: Vec<_> =

@@ -210,11 +210,11 @@ async fn a_runtime_class_gives_its_handler_also_while_the_api_server_is_away() {
 #[tokio::test(start_paused = true)]
 async fn a_container_is_scored_by_the_machine_as_it_is_now() {
     let requests = json!({ "requests": { "memory": "512Mi" } });
-    let mut scene = Scene::new(json!({ "containers": [{ "name": "main", "resources": requests }] }));
+    let mut setup = Setup::new(json!({ "containers": [{ "name": "main", "resources": requests }] }));
     let mut scored = |memory_bytes: i64| {
         let size = MachineSize { memory_bytes, ..MachineSize::default() };
-        scene.site.machine = Some(Arc::new(MachineNow { size, ..MachineNow::default() }));
-        scene.site.resources(&scene.pod, &scene.pod.spec.as_ref().expect("a spec").containers[0]).oom_score_adj
+        setup.site.machine = Some(Arc::new(MachineNow { size, ..MachineNow::default() }));
+        setup.site.resources(&setup.pod, &setup.pod.spec.as_ref().expect("a spec").containers[0], false).oom_score_adj
     };
     assert_eq!((scored(1 << 30), scored(8 << 30)), (500, 938));
 }
