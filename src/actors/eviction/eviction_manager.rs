@@ -19,6 +19,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::cri::{ImageFsInfo, ImageService};
 use crate::logic::events::reasons::EventReason;
+use crate::logic::eviction::aftermath::{Aftermath, SPACE_PACE};
 use crate::logic::eviction::alarm::{WatchedGroup, have_moved, levels};
 use crate::logic::eviction::layout::{DiskLayout, ignored};
 use crate::logic::eviction::message::message;
@@ -47,7 +48,7 @@ use crate::platform::statistics::{AlarmError, Statistics};
 
 /// How long the end of evicted pods is waited for before the node is looked at again; upstream's.
 const CLEANUP_MAX: Duration = Duration::from_secs(30);
-/// `PodManager` is told again of an eviction after this, when it had no room.
+/// An eviction that `PodManager` had no room for is ordered again after this.
 const ORDER_RETRY: Duration = Duration::from_millis(100);
 /// The runtime is asked again where its file systems are after this.
 const DISKS_PERIOD: Duration = Duration::from_secs(300);
@@ -110,6 +111,8 @@ pub struct EvictionManager {
     has_warned: bool,
     /// Evictions that `PodManager` had no room for yet.
     orders: Orders,
+    /// Pods have just ended, whose space on disks may be on its way back.
+    aftermath: Option<Aftermath>,
 }
 
 impl Actor for EvictionManager {
@@ -123,8 +126,9 @@ impl Actor for EvictionManager {
         }
         let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
         let records = EvictionRecords::default();
-        let (alarm, has_warned, orders) = (None, false, Orders::default());
-        let mut manager = Self { args, stage, watch, last, disks, pressure: None, records, alarm, has_warned, orders };
+        let (alarm, has_warned, orders, aftermath) = (None, false, Orders::default(), None);
+        let mut manager =
+            Self { args, stage, watch, last, disks, pressure: None, records, alarm, has_warned, orders, aftermath };
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -175,6 +179,7 @@ impl Actor for EvictionManager {
                 {
                     context.cancel(*timer);
                     tracing::info!("Eviction manager: pods successfully cleaned up");
+                    self.aftermath = Some(Aftermath::default());
                     self.look(context);
                 }
             }
@@ -251,7 +256,10 @@ impl EvictionManager {
         match findings.shortage {
             _ if !evicted.is_empty() => self.clean(evicted, context),
             Some(shortage) => self.relieve(shortage, context),
-            None => self.wait(next, context),
+            None => {
+                self.aftermath = None;
+                self.wait(next, context);
+            }
         }
     }
 
@@ -331,18 +339,25 @@ impl EvictionManager {
 
     fn reclaimed(&mut self, outcome: Result<Box<NodeLook>, String>, context: &mut Context<EvictionManagerMsg>) {
         let Stage::Reclaiming(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting(None)) else { return };
-        let relieved = match (&outcome, &self.watch) {
-            (Ok(look), Some(watch)) => watch.monitor.is_relieved(&look.observations),
+        let report = |error: &String| {
+            tracing::error!(error, "Eviction manager: failed to get summary stats after resource reclaim");
+        };
+        let look = outcome.inspect_err(report).ok();
+        let relieved = match (&look, &self.watch) {
+            (Some(look), Some(watch)) => watch.monitor.is_relieved(&look.observations),
             _ => false,
         };
-        if let Err(error) = outcome {
-            tracing::error!(error, "Eviction manager: failed to get summary stats after resource reclaim");
-        }
         if relieved {
+            self.aftermath = None;
             let resource = shortage.resource();
             tracing::info!(resourceName = %resource, "Eviction manager: able to reduce resource pressure without evicting pods.");
             return self.wait(PACE_MAX, context);
         }
+        let waits = |(aftermath, look): (&mut Aftermath, &NodeLook)| aftermath.waits(&shortage, &look.observations);
+        if self.aftermath.as_mut().zip(look.as_deref()).is_some_and(waits) {
+            return self.wait(SPACE_PACE, context);
+        }
+        self.aftermath = None;
         self.measure(shortage, context);
     }
 
@@ -397,7 +412,8 @@ impl EvictionManager {
         Some(uid)
     }
 
-    /// Tells `PodManager` which pods end. An order that it has no room for is told again soon: a look would come half a minute later.
+    /// Orders `PodManager` to end pods. An order that it has no room for is repeated soon: the next look would come half a
+    /// minute later.
     fn give_orders(&mut self, context: &mut Context<EvictionManagerMsg>) {
         let (manager, cause) = (&self.args.pod_manager, context.cause());
         for (uid, order) in self.orders.give(|uid, eviction| {
