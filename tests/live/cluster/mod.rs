@@ -14,6 +14,7 @@ mod kubectl;
 mod objects;
 mod offline;
 mod pods;
+mod pressure;
 mod resize;
 mod server;
 mod volumes;
