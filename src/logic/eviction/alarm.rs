@@ -1,6 +1,6 @@
 //! From where on the kernel is to wake the agent, so that memory need not be polled (EVI-34, PAIN-27).
 
-use super::signal::{MemoryUse, Observations};
+use super::signal::{MemoryUse, Observations, Signal};
 use super::threshold::Threshold;
 
 /// A control group whose memory is watched.
@@ -27,6 +27,13 @@ pub fn levels(thresholds: &[Threshold], observed: &Observations, uses: &[MemoryU
         Some(WatchedGroup { path: memory.path.clone(), usage: memory.usage, level })
     };
     uses.iter().filter_map(level).collect()
+}
+
+/// Whether use can come to every level. Page cache that fills the memory keeps it from one: use grows no more, and the kernel
+/// never tells.
+pub fn can_be_reached(groups: &[WatchedGroup], observed: &Observations) -> bool {
+    let capacity = observed.get(&Signal::MemoryAvailable).map_or(u64::MAX, |seen| seen.capacity);
+    groups.iter().all(|group| group.level < capacity)
 }
 
 /// Whether levels have moved so far that the kernel must be told the new ones: by a sixteenth of what is left to them.
@@ -64,6 +71,15 @@ mod tests {
         let other = [threshold(Signal::PidAvailable, 100)];
         assert_eq!(levels(&other, &observed(&[(Signal::MemoryAvailable, 600)]), &[of_root(600)]), []);
         assert_eq!(levels(&thresholds, &observed(&[]), &[of_root(600)]), []);
+    }
+
+    /// EVI-34: of a machine whose page cache fills it.
+    #[test]
+    fn evi_34_a_level_beyond_all_memory_is_never_reached() {
+        let observed = observed(&[(Signal::MemoryAvailable, 600)]);
+        let capacity = observed[&Signal::MemoryAvailable].capacity;
+        assert!(can_be_reached(&[group(600, capacity - 1)], &observed) && can_be_reached(&[], &observed));
+        assert!(!can_be_reached(&[group(1, 2), group(600, capacity)], &observed));
     }
 
     #[test]

@@ -14,11 +14,11 @@ pub const PACE_MIN: Duration = Duration::from_millis(250);
 /// The shortest wait while nothing changes, however little is left.
 const PACE_ABRUPT: Duration = Duration::from_secs(1);
 
-/// How much of a resource a second may go from one moment to the next: bytes of a fast disk, files, processes. Of memory the
-/// kernel tells.
-fn abrupt_rate(resource: Resource) -> Option<u64> {
+/// How much of a resource a second may go from one moment to the next: bytes of memory and of a fast disk, files, processes.
+/// `kernel_tells`: memory needs no looks of its own.
+fn abrupt_rate(resource: Resource, kernel_tells: bool) -> Option<u64> {
     match resource {
-        Resource::Memory => None,
+        Resource::Memory => (!kernel_tells).then_some(1 << 30),
         Resource::EphemeralStorage => Some(256 << 20),
         Resource::Inodes => Some(20_000),
         Resource::Pids => Some(10_000),
@@ -27,8 +27,13 @@ fn abrupt_rate(resource: Resource) -> Option<u64> {
 
 /// The wait before the next look. At the rate of the last two looks, `elapsed` apart, half of the time until the first
 /// threshold is met, within [`PACE_MIN`] and [`PACE_MAX`]. Where little is left, what could go at once is reckoned with,
-/// too.
-pub fn next_look(thresholds: &[Threshold], before: &Observations, now: &Observations, elapsed: Duration) -> Duration {
+/// too; of memory only where the kernel does not tell.
+pub fn next_look(
+    thresholds: &[Threshold],
+    [before, now]: [&Observations; 2],
+    elapsed: Duration,
+    kernel_tells: bool,
+) -> Duration {
     let time_left = |threshold: &Threshold| {
         let (before, now) = (before.get(&threshold.signal)?, now.get(&threshold.signal)?);
         let left = now.available.checked_sub(u64::try_from(threshold.quantity(now).value()).ok()?)?;
@@ -39,7 +44,7 @@ pub fn next_look(thresholds: &[Threshold], before: &Observations, now: &Observat
     let soonest = thresholds.iter().filter_map(time_left).min();
     let by_trend = soonest.map_or(PACE_MAX, |soonest| (soonest / 2).clamp(PACE_MIN, PACE_MAX));
     let at_worst = |threshold: &Threshold| {
-        let (now, rate) = (now.get(&threshold.signal)?, abrupt_rate(threshold.signal.resource())?);
+        let (now, rate) = (now.get(&threshold.signal)?, abrupt_rate(threshold.signal.resource(), kernel_tells)?);
         let left = now.available.checked_sub(u64::try_from(threshold.quantity(now).value()).ok()?)?;
         Some(Duration::from_secs(left / rate))
     };
@@ -57,7 +62,7 @@ mod tests {
     fn the_next_look_comes_before_the_threshold_is_met() {
         let thresholds = [threshold(Signal::MemoryAvailable, 100), threshold(Signal::AllocatableMemoryAvailable, 10)];
         let next = |before: [(Signal, u64); 2], now: [(Signal, u64); 2], secs| {
-            next_look(&thresholds, &observed(&before), &observed(&now), Duration::from_secs(secs))
+            next_look(&thresholds, [&observed(&before), &observed(&now)], Duration::from_secs(secs), true)
         };
         let at = |node, pods| [(Signal::MemoryAvailable, node), (Signal::AllocatableMemoryAvailable, pods)];
         assert_eq!(next(at(500, 50), at(500, 50), 10), PACE_MAX, "nothing changes");
@@ -65,7 +70,16 @@ mod tests {
         assert_eq!(next(at(500, 50), at(300, 50), 10), Duration::from_secs(5), "met in 10 s at this rate");
         assert_eq!(next(at(500, 50), at(300, 11), 10), PACE_MIN, "of the pods' own there is little left");
         assert_eq!(next(at(5000, 50), at(4999, 50), 10), PACE_MAX, "met in days");
-        assert_eq!(next_look(&thresholds, &Observations::new(), &observed(&at(1, 1)), PACE_MAX), PACE_MAX);
+        assert_eq!(next_look(&thresholds, [&Observations::new(), &observed(&at(1, 1))], PACE_MAX, true), PACE_MAX);
+    }
+
+    /// PAIN-27, EVI-34: memory is looked at like a disk where the kernel has no level to tell.
+    #[test]
+    fn pain_27_memory_is_looked_at_where_the_kernel_does_not_tell() {
+        let thresholds = [threshold(Signal::MemoryAvailable, 100)];
+        let now = observed(&[(Signal::MemoryAvailable, 3 << 30)]);
+        let next = |kernel_tells| next_look(&thresholds, [&now, &now], PACE_MAX, kernel_tells);
+        assert_eq!((next(true), next(false)), (PACE_MAX, Duration::from_secs(2)));
     }
 
     /// PAIN-27: a disk that could be full before the next look is looked at more often, changed or not.
@@ -81,8 +95,12 @@ mod tests {
         ] {
             let now = observed(&[(Signal::NodeFsAvailable, bytes), (Signal::PidAvailable, pids)]);
             let expected = Duration::from_secs(seconds);
-            assert_eq!(next_look(&thresholds, &now, &now, PACE_MAX), expected, "{bytes} {pids}");
-            assert_eq!(next_look(&thresholds, &Observations::new(), &now, Duration::ZERO), expected, "{bytes} {pids}");
+            assert_eq!(next_look(&thresholds, [&now, &now], PACE_MAX, true), expected, "{bytes} {pids}");
+            assert_eq!(
+                next_look(&thresholds, [&Observations::new(), &now], Duration::ZERO, true),
+                expected,
+                "{bytes} {pids}"
+            );
         }
     }
 }
