@@ -236,10 +236,9 @@ impl Serialize for Configz<'_> {
         }
         if self.1.cpu_burst_max_percent != 0 {
             own.insert("cpuBurstMaxPercent".to_owned(), self.1.cpu_burst_max_percent.into());
-            own.insert("evictionByAvailableMemory".into(), true.into());
         }
         if !self.1.image_gc_exempt.is_empty() {
-            own.insert("imageGCExempt".into(), self.1.image_gc_exempt.clone().into());
+            own.insert("imageGCExempt".to_owned(), self.1.image_gc_exempt.clone().into());
         }
         if !own.is_empty() {
             map.serialize_entry("podwright", &own)?;

@@ -8,11 +8,13 @@ use super::api_server::{Request, Who};
 use super::invariants::*;
 use super::negative_tests::{Rogue, alone, in_cluster, shows, spoil_container, trips};
 use super::node::NODE_NAME;
+use super::node::machines::LAPTOP;
 use super::node::spawn;
 use super::world::cluster::NAMESPACE;
 use super::{Options, SimPod, World, run};
 use crate::actors::kit::trace::lock;
 use crate::cri::RuntimeService;
+use crate::logic::resources::allocations::StateFiles;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 
 /// The path of a pod of the API.
@@ -237,6 +239,23 @@ fn a_node_that_is_away_or_not_ready_is_seen() {
     ];
     for spoil in cases {
         shows(NODE_READY, in_cluster(), &[], spoil);
+    }
+}
+
+#[test]
+fn cpus_that_are_not_what_the_file_says_are_seen() {
+    type Spoil = fn(&World);
+    let cases: [Spoil; 2] = [
+        |world| spoil_container(world, |one| one.resources.cpuset_cpus = "0".to_owned()),
+        |world| {
+            let twice = r#"{"policyName":"static","defaultCpuSet":"0-7","entries":{"uid":{"main":"7"}}}"#;
+            let mut disk = lock(&world.node().disk);
+            disk.checkpoints.insert(StateFiles::CPUS.to_owned(), twice.as_bytes().to_vec());
+        },
+    ];
+    for spoil in cases {
+        let options = Options { machine: Some(LAPTOP), ..in_cluster() };
+        shows(OWN_CPUS, options, &[SimPod::of("web", "run")], spoil);
     }
 }
 

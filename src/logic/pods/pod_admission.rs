@@ -347,6 +347,11 @@ pub fn has_room(pod: &Pod, room: &Room, node: &Node, pod_level: bool) -> bool {
     !found.iter().any(Failure::is_of_others)
 }
 
+/// The verdict on a pod that room and affinity need not be looked at for; hardware comes last of these, as upstream.
+fn before_room(pod: &Pod, at: Surroundings<'_>) -> Option<Verdict> {
+    before_predicates(pod, at.abilities).or_else(|| by_placing((at.placed)(&uid_of(pod))))
+}
+
 /// The verdict by the managers' word about a pod; `None` when they leave the decision to others.
 fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
     match placed {
@@ -361,9 +366,7 @@ fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
 fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
     let Surroundings { node, abilities, .. } = at;
     let pod_level = abilities.pod_level;
-    // Hardware comes before room and affinity, as upstream.
-    let early = before_predicates(pod, abilities).or_else(|| by_placing((at.placed)(&uid_of(pod))));
-    if let Some(verdict) = early {
+    if let Some(verdict) = before_room(pod, at) {
         return (verdict, vec![]);
     }
     let found = failures(pod, room, node, pod_level);

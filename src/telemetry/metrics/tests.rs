@@ -32,6 +32,15 @@ always counter   kubelet_pod_watch_events_dropped_total
        counter   kubelet_pod_resources_endpoint_errors_list server_api_version
        counter   kubelet_pod_resources_endpoint_errors_get server_api_version
        counter   kubelet_pod_resources_endpoint_errors_get_allocatable server_api_version
+always counter   kubelet_cpu_manager_pinning_requests_total
+always counter   kubelet_cpu_manager_pinning_errors_total
+always gauge     kubelet_cpu_manager_shared_pool_size_millicores
+always gauge     kubelet_cpu_manager_exclusive_cpu_allocation_count
+always counter   kubelet_memory_manager_pinning_requests_total
+always counter   kubelet_memory_manager_pinning_errors_total
+always counter   kubelet_topology_manager_admission_requests_total
+always counter   kubelet_topology_manager_admission_errors_total
+always histogram kubelet_topology_manager_admission_duration_ms
 always gauge     kubelet_pod_in_progress_resizes
 always gauge     kubelet_running_containers container_state
 always histogram kubelet_containers_per_pod_count

@@ -79,8 +79,8 @@ fn to_the_end(cluster: &Cluster, greedy: Value, kind: &str, low: &str, signal: &
     assert_eq!(modest["status"]["phase"], "Running", "one was enough: {}", message(&modest));
 }
 
-/// EVI-08, EVI-09, EVI-11, EVI-18, EVI-33, EVI-39, EVI-50: the agent's disk and the disk of images are two. What a volume
-/// takes counts on the one, what a writable layer takes on the other.
+/// EVI-08, EVI-09, EVI-11, EVI-18, EVI-33, EVI-39, EVI-50: the agent's disk and the disk of images are two. Volumes count
+/// on the one, writable layers on the other.
 #[test]
 fn evi_39_disks_apart_fill_and_recover_each_by_itself() {
     let Some(mut cluster) = Cluster::new() else { return };

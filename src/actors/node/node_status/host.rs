@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::NodeStatus;
+use super::machine_size::MachineTrack;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::network::dns::resolv_conf_problem;
@@ -34,6 +35,8 @@ pub(super) struct Host {
     reading: bool,
     /// It will be asked again.
     retry: Option<OperationId>,
+    /// The size of the machine.
+    pub(super) machine: MachineTrack,
 }
 
 impl Host {
@@ -76,8 +79,8 @@ impl NodeStatus {
     pub(super) fn tell_host(&mut self, context: &Context<NodeStatusMsg>) {
         let newest = self.node.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
         // A changed size is told also before the addresses are known.
-        let newest = newest.or_else(|| self.machine.now().map(|_| HostIps::default()));
-        let newest = newest.map(|ips| (ips, self.machine.now()));
+        let newest = newest.or_else(|| self.host.machine.now().map(|_| HostIps::default()));
+        let newest = newest.map(|ips| (ips, self.host.machine.now()));
         let Some((host, machine)) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };
         let changed = PodManagerMsg::HostChanged { ips: host.clone(), machine: machine.clone() };
         if context.try_tell(&self.args.to.pod_manager, changed) {

@@ -44,7 +44,8 @@ impl NodeStatus {
     pub(super) fn take_size(&mut self, facts: &mut HostFacts, context: &Context<NodeStatusMsg>) {
         let Ok(machine) = &mut facts.machine else { return };
         let (found, settings) = (machine.size(), &self.args.settings);
-        let known = self.machine.size.get_or_insert_with(|| settings.size.clone().unwrap_or_else(|| found.clone()));
+        let known =
+            self.host.machine.size.get_or_insert_with(|| settings.size.clone().unwrap_or_else(|| found.clone()));
         if !settings.follows_size {
             machine.set_size(known.clone());
             return;
@@ -56,7 +57,7 @@ impl NodeStatus {
             context.tell(&self.args.to.event_recorder, node.normal(EventReason::MachineSizeChanged, text));
             *known = found.clone();
             let allocatable = node_status::allocatable(&settings.status.capacity, machine, facts.storage_bytes);
-            self.machine.now = Some(Arc::new(MachineNow { size: found, allocatable }));
+            self.host.machine.now = Some(Arc::new(MachineNow { size: found, allocatable }));
         }
         self.tell_size(context);
         self.tell_host(context);
@@ -64,10 +65,12 @@ impl NodeStatus {
 
     /// Tells `ResourceManager` the size when it changed. A size that it has no room for comes again with the next look.
     pub(super) fn tell_size(&mut self, context: &Context<NodeStatusMsg>) {
-        let Some(now) = self.machine.now().filter(|now| self.machine.told.as_ref() != Some(now)) else { return };
+        let Some(now) = self.host.machine.now().filter(|now| self.host.machine.told.as_ref() != Some(now)) else {
+            return;
+        };
         let changed = ResourceManagerMsg::MachineChanged(now.size.clone());
         if context.try_tell(&self.args.to.resource_manager, changed) {
-            self.machine.told = Some(now);
+            self.host.machine.told = Some(now);
         }
     }
 

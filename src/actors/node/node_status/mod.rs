@@ -141,7 +141,6 @@ pub struct NodeStatus {
     node: KnownNode,
     announced: Announced,
     host: host::Host,
-    machine: machine_size::MachineTrack,
     ranges: PodRanges,
     /// The last answers of the runtime, and when it was asked, as an uptime.
     answers: Option<(Duration, RuntimeAnswers)>,
@@ -178,7 +177,6 @@ impl Actor for NodeStatus {
             node: KnownNode::default(),
             announced: Announced::default(),
             host: host::Host::default(),
-            machine: machine_size::MachineTrack::default(),
             ranges: PodRanges::new(&settings.pod_cidr),
             answers: None,
             work: Work::Idle,
@@ -217,7 +215,7 @@ impl Actor for NodeStatus {
             NodeStatusMsg::Repeat => {
                 self.announced.forget();
                 self.host.forget_told();
-                self.machine.forget_told();
+                self.host.machine.forget_told();
                 self.tell_known(context);
                 self.tell_host(context);
                 self.tell_size(context);
@@ -236,7 +234,7 @@ impl NodeStatus {
             NodeStatusMsg::Found(finding) => self.found(finding, context),
             NodeStatusMsg::Repeat => {
                 self.host.forget_told();
-                self.machine.forget_told();
+                self.host.machine.forget_told();
                 self.tell_host(context);
                 self.tell_size(context);
             }
