@@ -16,6 +16,7 @@ use crate::actors::kit::held::Held;
 use crate::cri::RuntimeService;
 use crate::logic::pods::pod_resize::{parse_checkpoint, print_checkpoint};
 use crate::logic::resources::allocations::ResourceManagers;
+use crate::messages::Ended;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::resources::allocation_manager::{
     Actuated, AllocationManagerMsg, Book, FilesMsg, HardwareMsg, Kept, ResizeCounts,
@@ -32,6 +33,8 @@ use hardware::Hardware;
 
 /// Wait before what `PodManager` had no room for is told again.
 const RETELL: Duration = Duration::from_secs(1);
+/// Wait before files that could not be read are read again.
+const READ_RETRY: Duration = Duration::from_secs(1);
 
 /// The actor's arguments.
 pub struct Args {
@@ -65,17 +68,15 @@ impl Actor for AllocationManager {
     type Args = Args;
 
     fn begin(args: Args, context: &mut Context<AllocationManagerMsg>) -> Self {
-        let files = Arc::clone(&args.files);
-        context.start("read allocations", "checkpoints", async move { read_all(&*files).await }, |read| {
-            AllocationManagerMsg::Files(FilesMsg::Read(read))
-        });
+        read_files(&args.files, context);
         let hardware = Hardware::new(Arc::clone(&args.managers));
         Self { args, books: None, hardware, held: Held::default(), counts: ResizeCounts::default() }
     }
 
     fn receive(&mut self, message: AllocationManagerMsg, context: &mut Context<AllocationManagerMsg>) {
         match message {
-            AllocationManagerMsg::Files(FilesMsg::Read(read)) => self.take_read(read.unwrap_or_default(), context),
+            AllocationManagerMsg::Files(FilesMsg::Read(read)) => self.take_read(read, context),
+            AllocationManagerMsg::Files(FilesMsg::ReadDue) => read_files(&self.args.files, context),
             AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
             AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
             AllocationManagerMsg::Hardware(HardwareMsg::Figures(reply)) => self.hardware.tell_figures(reply),
@@ -98,8 +99,7 @@ impl Actor for AllocationManager {
                 }
             }
             AllocationManagerMsg::Files(FilesMsg::Written(book, outcome)) => {
-                let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
-                self.take_written(book, &outcome, context);
+                self.take_written(book, &outcome.into_result(), context);
             }
             AllocationManagerMsg::Files(FilesMsg::WriteDue(book)) => {
                 self.book(book).pausing = false;
@@ -143,10 +143,20 @@ impl AllocationManager {
         }
     }
 
-    fn take_read(&mut self, kept: Kept, context: &mut Context<AllocationManagerMsg>) {
+    /// Nothing goes on without the files: a pod whose file cannot be read was given as much as before.
+    fn take_read(&mut self, read: Ended<Kept>, context: &mut Context<AllocationManagerMsg>) {
+        let kept = match read.into_result() {
+            Ok(kept) => kept,
+            Err(why) => {
+                tracing::error!(why, "what pods were given cannot be read");
+                context.address().record().set_note(Some(format!("waits for its files: {why}")));
+                context.after(READ_RETRY, AllocationManagerMsg::Files(FilesMsg::ReadDue));
+                return;
+            }
+        };
         let books = [(Book::Allocated, Pages::of(kept.allocated)), (Book::Actuated, Pages::of(kept.actuated))];
         self.books = Some(books.into());
-        self.begin_hardware(kept.hardware, context);
+        self.begin_hardware(Ok(kept.hardware), context);
         self.tell(context);
         for message in self.held.take() {
             self.receive(message, context);
@@ -201,7 +211,7 @@ impl AllocationManager {
             written.map_err(|error| error.to_string())
         };
         context.start("keep allocations", book.file(), work, move |outcome| {
-            AllocationManagerMsg::Files(FilesMsg::Written(book, outcome))
+            AllocationManagerMsg::Files(FilesMsg::Written(book, outcome.into()))
         });
     }
 
@@ -224,25 +234,26 @@ impl AllocationManager {
     }
 }
 
-async fn read_all(files: &dyn Checkpoints) -> Kept {
-    Kept {
-        allocated: read(files, Book::Allocated).await,
-        actuated: read(files, Book::Actuated).await,
-        hardware: hardware::read(files).await,
-    }
+fn read_files(files: &Arc<dyn Checkpoints>, context: &mut Context<AllocationManagerMsg>) {
+    let files = Arc::clone(files);
+    context.start("read allocations", "checkpoints", async move { read_all(&*files).await }, |read| {
+        AllocationManagerMsg::Files(FilesMsg::Read(read.into()))
+    });
+}
+
+async fn read_all(files: &dyn Checkpoints) -> Result<Kept, String> {
+    let allocated = read(files, Book::Allocated).await?;
+    let actuated = read(files, Book::Actuated).await?;
+    Ok(Kept { allocated, actuated, hardware: hardware::read(files).await? })
 }
 
 /// A file that cannot be believed is set aside and not obeyed (SEC-58); upstream does not start with one.
-async fn read(files: &dyn Checkpoints, book: Book) -> Entries {
-    let bytes = match files.read(book.file()).await {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return BTreeMap::new(),
-        Err(why) => {
-            tracing::error!(%why, file = book.file(), "what pods were given cannot be read");
-            return BTreeMap::new();
-        }
+async fn read(files: &dyn Checkpoints, book: Book) -> Result<Entries, String> {
+    let bytes = match files.read(book.file()).await.map_err(|error| error.to_string())? {
+        Some(bytes) => bytes,
+        None => return Ok(BTreeMap::new()),
     };
-    match parse_checkpoint(&bytes) {
+    Ok(match parse_checkpoint(&bytes) {
         Ok(entries) => entries,
         Err(corrupt) => {
             tracing::error!(error = %corrupt, file = book.file(), "checkpoint is set aside, it cannot be believed");
@@ -251,5 +262,5 @@ async fn read(files: &dyn Checkpoints, book: Book) -> Entries {
             }
             BTreeMap::new()
         }
-    }
+    })
 }

@@ -13,7 +13,7 @@ use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 use crate::logic::resources::allocations::{Allocations, ManagerFigures, PlacementRecord, PodPinning, StateFiles};
 use crate::logic::resources::cpu_manager::CpuSet;
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, describe};
 
 /// Bounds of `kubelet_pod_resize_duration_milliseconds`.
 static RESIZE_BOUNDS: [Duration; 14] =
@@ -92,10 +92,13 @@ pub struct PlaceRequest {
 /// Messages of `AllocationManager` to itself, about its files.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum FilesMsg {
-    /// From `AllocationManager`: what the files say; nothing for one that is not there, or cannot be believed.
-    Read(Result<Kept, Panicked>),
+    /// From `AllocationManager`: what the files say, nothing for one that is not there or cannot be believed; or why one cannot
+    /// be read.
+    Read(Ended<Kept>),
+    /// From `AllocationManager`: the files are to be read once more.
+    ReadDue,
     /// From `AllocationManager`: a file was written, or why it could not be.
-    Written(Book, Result<Result<(), String>, Panicked>),
+    Written(Book, Ended<()>),
     /// From `AllocationManager`: the pause between two writes of a file is over.
     WriteDue(Book),
 }
@@ -106,20 +109,14 @@ describe!(AllocationManagerMsg, message => match message {
 });
 
 /// The content of the files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Kept {
     /// The allocations of pods.
     pub allocated: BTreeMap<PodUid, PodResources>,
     /// The resources as the runtime was told them.
     pub actuated: BTreeMap<PodUid, PodResources>,
-    /// The files of the managers of hardware, or why they cannot be read.
-    pub hardware: Result<StateFiles, String>,
-}
-
-impl Default for Kept {
-    fn default() -> Self {
-        Self { allocated: BTreeMap::new(), actuated: BTreeMap::new(), hardware: Err("not read".to_owned()) }
-    }
+    /// The files of the managers of hardware.
+    pub hardware: StateFiles,
 }
 
 /// One of the two files.
