@@ -119,7 +119,7 @@ pub fn with_driver(csi_node: &CSINode, driver: &str, info: &CsiNodeInfo) -> Opti
         topology_keys: (!info.topology.is_empty()).then(|| info.topology.keys().cloned().collect()),
         allocatable: count.map(|count| VolumeNodeResources { count: Some(count) }),
     };
-    let is_there = csi_node.spec.drivers.iter().any(|known| *known == entry);
+    let is_there = csi_node.spec.drivers.contains(&entry);
     let mut changed = with_migrated(csi_node).unwrap_or_else(|| csi_node.clone());
     changed.spec.drivers.retain(|known| known.name != driver);
     changed.spec.drivers.push(entry);

@@ -120,7 +120,7 @@ fn check_name(kind: PluginKind, name: &str) -> Result<(), Refusal> {
         let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         part.bytes().all(plain) && ends(part.as_bytes().first()) && ends(part.as_bytes().last())
     };
-    let is_name = name.len() <= NAME_MAX && parts.len() <= parts_max && parts.iter().all(|part| is_word(part));
+    let is_name = name.len() <= NAME_MAX && parts.len() <= parts_max && parts.iter().all(is_word);
     if is_name { Ok(()) } else { Err(wrong()) }
 }
 

@@ -56,7 +56,7 @@ impl StateFiles {
 pub enum RestoreError {
     /// The CPU manager's file cannot be read.
     #[error("start cpu manager error: {0}")]
-    CpuFile(#[from] Unrestorable),
+    CpuFile(Box<Unrestorable>),
     /// The CPU manager's state does not fit.
     #[error("start cpu manager error: {0}")]
     CpuState(#[from] StateError),
@@ -168,8 +168,10 @@ impl ResourceManagers {
             let policy = self.cpus.policy();
             // The oldest form names containers by ids of the runtime. No agent since 1.18 has written it.
             let known = KnownContainers::new();
-            let state = cpu_file::parse(bytes, policy.name(), policy.gates().managers, &known)
-                .map_err(|error| Unrestorable { error, path: path(StateFiles::CPUS) })?;
+            let state = cpu_file::parse(bytes, policy.name(), policy.gates().managers, &known).map_err(|error| {
+                let path = path(StateFiles::CPUS);
+                RestoreError::CpuFile(Box::new(Unrestorable { error, path }))
+            })?;
             restored.cpus = CpuManager::new(policy.clone(), state)?;
         }
         if let Some(bytes) = &files.memory {
