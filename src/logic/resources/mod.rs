@@ -18,6 +18,7 @@ mod container;
 mod conversions;
 mod cpu_burst;
 pub mod cpu_manager;
+pub mod device_manager;
 pub mod memory_manager;
 mod memory_qos;
 pub mod node_cgroups;

@@ -1,6 +1,7 @@
 //! Messages to the actors of plugins.
 
 pub mod csi_manager;
+pub mod device_plugins;
 pub mod plugin_watcher;
 
 use std::collections::BTreeSet;

@@ -13,6 +13,7 @@ use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 use crate::logic::resources::allocations::{Allocations, ManagerFigures, PlacementRecord, PodPinning, StateFiles};
 use crate::logic::resources::cpu_manager::CpuSet;
+use crate::logic::resources::device_manager::devices::Inventory;
 use crate::messages::{Ended, describe};
 
 /// Bounds of `kubelet_pod_resize_duration_milliseconds`.
@@ -62,6 +63,8 @@ pub enum HardwareMsg {
         /// Takes the answer.
         reply: RpcReplyPort<PodPinning>,
     },
+    /// From `DevicePlugins`: what plugins say of their devices now.
+    Devices(Arc<Inventory>),
     /// From the server: why was the pod given its hardware, or refused?
     Explain(PodUid, RpcReplyPort<Option<PlacementRecord>>),
     /// From the metrics: what was counted; nothing until the files were read.

@@ -97,6 +97,7 @@ impl AllocationManager {
                 self.serve(context);
             }
             HardwareMsg::Find { pod, starting, reply } => self.find(pod, starting, reply, context),
+            HardwareMsg::Devices(_) => {}
             HardwareMsg::Explain(uid, reply) => drop(reply.send(self.hardware.record(&uid))), // The asker may have left.
             HardwareMsg::Figures(reply) => self.hardware.tell_figures(reply),
             HardwareMsg::StateRead(outcome) => self.begin_hardware(outcome.into_result(), context),
