@@ -14,40 +14,27 @@ use crate::logic::model::quantity::{Quantity, QuantityError};
 
 pub mod allocations;
 pub mod cgroup_name;
-mod container;
-mod conversions;
-mod cpu_burst;
 pub mod cpu_manager;
 pub mod device_manager;
+mod limits;
 pub mod memory_manager;
-mod memory_qos;
 pub mod node_cgroups;
-mod oom_score;
-mod pod_cgroup;
 mod pod_sums;
 pub mod portion;
 mod qos;
 pub mod topology;
 
-pub use container::{
-    LinuxResources, container_hugepage_limits, container_resources, overhead_resources, sandbox_resources,
+pub use limits::{
+    AGENT_OOM_SCORE_ADJ, CPU_BURST_ANNOTATION, CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, CgroupSettings,
+    CpuBurst, CpuBurstNotice, InvalidCpuBurst, LinuxResources, MemoryQos, SYSTEM_CRITICAL_PRIORITY, asked_cpu_burst,
+    container_hugepage_limits, container_oom_score_adj, container_resources, cpu_burst_notice, hugepage_capacity,
+    hugepage_limits, hugepage_unit_name, is_critical, is_node_critical, milli_cpu_to_quota, milli_cpu_to_shares,
+    overhead_resources, pod_cgroup_settings, quota_to_milli_cpu, sandbox_resources, shares_to_milli_cpu,
+    shares_to_weight, weight_to_shares,
 };
-pub use conversions::{
-    CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, hugepage_capacity, hugepage_limits, hugepage_unit_name,
-    milli_cpu_to_quota, milli_cpu_to_shares, quota_to_milli_cpu, shares_to_milli_cpu, shares_to_weight,
-    weight_to_shares,
-};
-pub use cpu_burst::{
-    CPU_BURST_ANNOTATION, CpuBurst, CpuBurstNotice, InvalidCpuBurst, asked_cpu_burst, cpu_burst_notice,
-};
-pub use memory_qos::MemoryQos;
 pub use node_cgroups::{
     TierShares, TierSums, best_effort_tier_settings, burstable_tier_settings, reserved_tier_settings,
 };
-pub use oom_score::{
-    AGENT_OOM_SCORE_ADJ, SYSTEM_CRITICAL_PRIORITY, container_oom_score_adj, is_critical, is_node_critical,
-};
-pub use pod_cgroup::{CgroupSettings, pod_cgroup_settings};
 pub use pod_sums::{
     aggregate_container_limits, aggregate_container_requests, has_pod_level_resources, is_pod_level_resource,
     pod_limits, pod_requests,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What plugins say of their devices, by resource (`vendor.com/gpu`).
+/// The devices that plugins tell of, by resource (`vendor.com/gpu`).
 pub type Inventory = BTreeMap<String, ResourceDevices>;
 
 /// The devices of one resource.
@@ -54,7 +54,7 @@ pub enum Session {
     Forgotten,
 }
 
-/// What a plugin gives a container along with its devices (`ContainerAllocateResponse`).
+/// Things that a plugin gives a container along with its devices (`ContainerAllocateResponse`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceGrant {
     /// Variables of the environment.

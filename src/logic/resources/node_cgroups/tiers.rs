@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::TierSums;
-use crate::logic::resources::memory_qos::{LOW, MIN};
+use crate::logic::resources::limits::memory_qos::{LOW, MIN};
 use crate::logic::resources::{CPU_SHARES_MIN, CgroupSettings, ResourceOptions, milli_cpu_to_shares};
 
 /// Huge pages of a tier: no limit in practice; upstream's `setHugePagesUnbounded`.

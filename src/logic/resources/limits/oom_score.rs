@@ -4,8 +4,8 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::pod_sums::is_sidecar;
-use super::{
+use crate::logic::resources::pod_sums::is_sidecar;
+use crate::logic::resources::{
     MEMORY, NodeMemory, QosClass, ResourceOptions, aggregate_container_requests, amount, container_requests, pod_qos,
     resource_list,
 };

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{MEMORY, QosClass, ResourceOptions, amount, container_limits, container_requests, pod_qos, pod_requests};
+use crate::logic::resources::{
+    MEMORY, QosClass, ResourceOptions, amount, container_limits, container_requests, pod_qos, pod_requests,
+};
 
 /// Memory that the kernel never takes back.
-pub(super) const MIN: &str = "memory.min";
+pub(in crate::logic::resources) const MIN: &str = "memory.min";
 /// Memory that the kernel takes back last.
-pub(super) const LOW: &str = "memory.low";
+pub(in crate::logic::resources) const LOW: &str = "memory.low";
 /// Memory from which on it slows its users down.
 const HIGH: &str = "memory.high";
 /// `memory.high` is a multiple of it, in bytes.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{HUGEPAGES_PREFIX, ResourceList};
 use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::resources::{HUGEPAGES_PREFIX, ResourceList};
 
 /// The fewest CPU shares the kernel takes; also the share of a pod that asks for none.
 pub const CPU_SHARES_MIN: u64 = 2;

@@ -10,7 +10,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::ResourceOptions;
+use crate::logic::resources::ResourceOptions;
 
 /// The pod's annotation: a whole percentage of the CPU limits, 0 to 100, with or without `%`.
 pub const CPU_BURST_ANNOTATION: &str = "podwright.io/cpu-burst";

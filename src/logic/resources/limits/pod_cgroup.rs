@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::cpu_burst::burst_unified;
 use super::memory_qos::pod_unified;
-use super::pod_sums::limits_by_moment;
-use super::{
+use crate::logic::resources::pod_sums::limits_by_moment;
+use crate::logic::resources::{
     CPU, CPU_SHARES_MIN, MEMORY, QosClass, ResourceOptions, amount, has_pod_level_resources, hugepage_limits,
     milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_qos, pod_requests, resource_list,
 };

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::cpu_burst::burst_unified;
 use super::memory_qos::container_unified;
-use super::{
+use crate::logic::resources::{
     CPU, CgroupVersion, MEMORY, NodeMemory, QosClass, Quantity, ResourceList, ResourceOptions, amount,
     container_limits, container_oom_score_adj, container_requests, has_pod_level_resources, hugepage_limits,
     hugepage_unit_name, is_critical, milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_qos, pod_requests,
