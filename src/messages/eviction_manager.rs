@@ -1,6 +1,6 @@
 //! To `EvictionManager`.
 
-use super::{Ended, Panicked, describe};
+use super::{Ended, describe};
 use ractor::RpcReplyPort;
 
 use crate::cri::ImageFsInfo;
@@ -45,11 +45,11 @@ pub enum EvictionManagerMsg {
     /// From itself: the kernel says that memory may run short, or cannot say so.
     MemoryRanShort(Ended<(), AlarmError>),
     /// From itself: a look ended.
-    Looked(Result<Result<Box<NodeLook>, String>, Panicked>),
+    Looked(Ended<Box<NodeLook>>),
     /// From itself: what the node could give up is gone; what is left after that.
-    Reclaimed(Result<Result<Box<NodeLook>, String>, Panicked>),
+    Reclaimed(Ended<Box<NodeLook>>),
     /// From itself: the pods that may be evicted, and what they use.
-    Measured(Result<Result<Vec<Candidate>, String>, Panicked>),
+    Measured(Ended<Vec<Candidate>>),
     /// From itself: `PodManager` may have room by now for evictions that it refused.
     OrderAgain,
     /// From `PodManager`: an evicted pod has ended, and its volumes and cgroup are gone.

@@ -44,6 +44,22 @@ fn errors_of_adapters_are_types() {
     settle("an adapter's error is a small `thiserror` enum; the code that prints it turns it into text", complaints);
 }
 
+/// `Ended` is how an operation ended: done, failed or panicked, by names.
+#[test]
+fn an_outcome_in_a_message_is_one_enum() {
+    let nested = |line: &str| line.contains("Result<Result<") || line.contains("Result<Option<Result<");
+    let mut complaints = vec![];
+    for source in sources("src/messages").into_iter().chain(sources("src/actors")) {
+        // The conversion itself.
+        for (number, line) in source.product_lines().filter(|_| source.path != "src/messages/mod.rs") {
+            if nested(line) && !line.trim_start().starts_with(") -> impl FnOnce(") {
+                complaints.push(format!("{}:{number}: a result within a result", source.path));
+            }
+        }
+    }
+    settle("an operation's outcome is `Ended`, which says what nested results leave to the reader", complaints);
+}
+
 #[test]
 fn a_text_for_an_error_is_seen_wherever_it_stands() {
     for (line, count) in [

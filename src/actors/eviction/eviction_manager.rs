@@ -152,7 +152,7 @@ impl Actor for EvictionManager {
                 }
             }
             EvictionManagerMsg::MemoryRanShort(outcome) => self.take_alarm(outcome, context),
-            EvictionManagerMsg::Looked(outcome) => match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+            EvictionManagerMsg::Looked(outcome) => match outcome.into_result() {
                 Ok(look) => self.looked(*look, context),
                 Err(error) => {
                     tracing::error!(error, "Eviction manager: failed to get summary stats");
@@ -160,17 +160,15 @@ impl Actor for EvictionManager {
                 }
             },
             EvictionManagerMsg::Reclaimed(outcome) => {
-                self.reclaimed(outcome.unwrap_or_else(|panicked| Err(panicked.to_string())), context);
+                self.reclaimed(outcome.into_result(), context);
             }
-            EvictionManagerMsg::Measured(outcome) => {
-                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
-                    Ok(candidates) => self.measured(candidates, context),
-                    Err(error) => {
-                        tracing::error!(error, "Eviction manager: failed to get summary stats");
-                        self.wait(PACE_MAX, context);
-                    }
+            EvictionManagerMsg::Measured(outcome) => match outcome.into_result() {
+                Ok(candidates) => self.measured(candidates, context),
+                Err(error) => {
+                    tracing::error!(error, "Eviction manager: failed to get summary stats");
+                    self.wait(PACE_MAX, context);
                 }
-            }
+            },
             EvictionManagerMsg::OrderAgain => self.give_orders(context),
             EvictionManagerMsg::PodOver(uid) => {
                 if let Stage::Cleaning(pods, timer) = &mut self.stage
@@ -206,7 +204,7 @@ impl EvictionManager {
         }
         self.stage = Stage::Looking;
         let work = steps::look(self.look_order(context));
-        context.start("look at the node", "what is left", work, EvictionManagerMsg::Looked);
+        context.start("look at the node", "what is left", work, |outcome| EvictionManagerMsg::Looked(outcome.into()));
     }
 
     fn look_order(&self, context: &Context<EvictionManagerMsg>) -> steps::LookOrder {
@@ -336,7 +334,7 @@ impl EvictionManager {
         self.stage = Stage::Reclaiming(shortage);
         let (gc, images) = (self.args.container_gc.clone(), self.args.image_gc.clone());
         let work = steps::reclaim(reclaims, gc, images, self.look_order(context));
-        context.start("reclaim", resource.to_string(), work, EvictionManagerMsg::Reclaimed);
+        context.start("reclaim", resource.to_string(), work, |outcome| EvictionManagerMsg::Reclaimed(outcome.into()));
     }
 
     fn reclaimed(&mut self, outcome: Result<Box<NodeLook>, String>, context: &mut Context<EvictionManagerMsg>) {
@@ -368,7 +366,9 @@ impl EvictionManager {
         self.stage = Stage::Measuring(shortage);
         let (pods, stats) = (self.args.pod_manager.clone(), self.args.stats_collector.clone());
         let work = steps::measure(pods, stats, context.cause());
-        context.start("measure pods", "candidates of eviction", work, EvictionManagerMsg::Measured);
+        context.start("measure pods", "candidates of eviction", work, |outcome| {
+            EvictionManagerMsg::Measured(outcome.into())
+        });
     }
 
     fn measured(&mut self, candidates: Vec<Candidate>, context: &mut Context<EvictionManagerMsg>) {

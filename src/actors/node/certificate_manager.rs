@@ -234,8 +234,9 @@ impl CertificateManager {
                 let read = marks.read_if_touched(&[&files.chain, &files.key], read);
                 read.map_err(|error| error.to_string())
             });
-            context
-                .start("read serving certificate", about, work, |read| CertificateManagerMsg::FilesRead(read.into()));
+            context.start("read serving certificate", about, work, |read| {
+                CertificateManagerMsg::FilesRead(Ended::from(read).into())
+            });
         }
         if let Some(authorities) = self.reloaded_authorities().cloned() {
             let about = authorities.path().display().to_string();
@@ -246,7 +247,7 @@ impl CertificateManager {
                 read.map_err(|error| format!("client CA file {}: {error}", path.display()))
             });
             context.start("read client authorities", about, work, |read| {
-                CertificateManagerMsg::AuthoritiesRead(read.into())
+                CertificateManagerMsg::AuthoritiesRead(Ended::from(read).into())
             });
         }
     }

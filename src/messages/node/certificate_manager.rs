@@ -2,7 +2,7 @@
 
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::node::certificate_rotation::{Held, Missed};
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, describe};
 
 /// The result of reading files again that somebody may have touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub enum Reread {
     Panicked,
 }
 
-impl From<Result<Result<bool, String>, Panicked>> for Reread {
-    fn from(outcome: Result<Result<bool, String>, Panicked>) -> Self {
+impl From<Ended<bool>> for Reread {
+    fn from(outcome: Ended<bool>) -> Self {
         match outcome {
-            Ok(Ok(true)) => Self::Changed,
-            Ok(Ok(false)) => Self::Unchanged,
-            Ok(Err(error)) => Self::Refused(error),
-            Err(_) => Self::Panicked,
+            Ended::Done(true) => Self::Changed,
+            Ended::Done(false) => Self::Unchanged,
+            Ended::Failed(error) => Self::Refused(error),
+            Ended::Panicked(_) => Self::Panicked,
         }
     }
 }

@@ -18,12 +18,12 @@ use crate::logic::model::backoff::{Backoff, BackoffPolicy};
 use crate::logic::plugins::csi_registration::{CsiNodeInfo, NOT_INITIALIZED, Version, highest_version};
 use crate::logic::plugins::plugin::{Plugin, Refusal};
 use crate::logic::volumes::csi::names::DevicePlace;
+use crate::messages::Ended;
 use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::plugins::PluginNews;
 use crate::messages::plugins::csi_manager::{CsiManagerMsg, DriverStep, PublishError, StagedStep};
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::volume_manager::{AttachedStep, VolumeManagerMsg};
-use crate::messages::{Ended, Panicked};
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
@@ -181,13 +181,11 @@ impl CsiManager {
         };
         self.asked.insert(plugin.socket.clone(), (Arc::clone(&plugin), version));
         let (calls, endpoint, about) = (Arc::clone(&self.args.calls), plugin.endpoint.clone(), plugin.name.clone());
-        let ended = move |outcome: Result<Result<CsiNodeInfo, _>, Panicked>| {
-            let outcome = outcome.map(|told: Result<_, crate::logic::plugins::call_error::CallError>| {
-                told.map_err(|error| error.to_string())
-            });
+        let work = async move { calls.node_info(&endpoint).await.map_err(|error| error.to_string()) };
+        let ended = move |outcome: Result<_, _>| {
             CsiManagerMsg::Driver(DriverStep::InfoRead { plugin, outcome: outcome.into() })
         };
-        context.start("ask driver", about, async move { calls.node_info(&endpoint).await }, ended);
+        context.start("ask driver", about, work, ended);
     }
 
     /// The version that is spoken with a driver.
