@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::status::pod_status::EndedContainer;
@@ -55,7 +56,7 @@ pub enum Observation<'a> {
     /// A pod was refused, for this reason.
     PodRefused {
         /// As in its status.
-        reason: &'a str,
+        reason: &'a AdmissionReason,
     },
     /// A pod has to make room for a critical one.
     PodPreempted {

@@ -3,6 +3,7 @@
 //!
 //! May import `formats`.
 
+pub mod admission_reason;
 pub mod backoff;
 pub mod histogram;
 pub mod ids;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
 use crate::logic::model::time::Moment;
 
@@ -24,6 +25,15 @@ pub enum StopCause {
     Preempted,
     /// The node is short of something, or the pod exceeds a limit of its own.
     Evicted,
+}
+
+impl From<StopCause> for AdmissionReason {
+    fn from(cause: StopCause) -> Self {
+        match cause {
+            StopCause::Preempted => Self::Preempting,
+            StopCause::Evicted => Self::Evicted,
+        }
+    }
 }
 
 /// The end of a pod by the node, and its words in the pod's status.

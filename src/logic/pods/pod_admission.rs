@@ -4,7 +4,6 @@
 //! Owned by `PodManager`. Pure. A refusal is one of two kinds: "never" fails the pod for good, as upstream; "not yet"
 //! leaves it pending, because what is missing is known to come.
 
-pub mod admission_reason;
 mod app_armor;
 pub mod by_source;
 mod declared_features;
@@ -20,10 +19,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::node_stop::{NodeStop, StopCause};
+use super::node_stop::NodeStop;
 use super::pod_roster::is_static;
 use super::wait::{AdmissionWait, PodWait};
 use crate::logic::manifest::supported::unsupported_fields;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::pressure::Pressure;
@@ -61,7 +61,7 @@ pub enum Verdict {
     /// It fails, with this reason and message.
     Never {
         /// One word, as upstream says it.
-        reason: String,
+        reason: AdmissionReason,
         /// A sentence.
         message: String,
     },
@@ -92,7 +92,7 @@ pub struct Refused {
     /// The pod.
     pub pod: Arc<Pod>,
     /// One word.
-    pub reason: String,
+    pub reason: AdmissionReason,
     /// A sentence.
     pub message: String,
 }
@@ -145,7 +145,7 @@ pub struct Judged {
 #[derive(Clone, Debug, Default)]
 pub struct Admissions {
     admitted: BTreeSet<PodUid>,
-    refused: BTreeMap<PodUid, (String, String)>,
+    refused: BTreeMap<PodUid, (AdmissionReason, String)>,
     /// Those that were judged and wait.
     waiting: BTreeSet<PodUid>,
     /// Those that the node itself ends, why, and by when they are to have ended.
@@ -270,7 +270,7 @@ impl Admissions {
     pub fn stop(&mut self, uid: &PodUid, stop: NodeStop, until: Moment) -> Option<Arc<NodeStop>> {
         self.admitted.remove(uid).then(|| {
             let stop = Arc::new(stop);
-            self.refused.insert(uid.clone(), (stop.cause.to_string(), stop.message.clone()));
+            self.refused.insert(uid.clone(), (stop.cause.into(), stop.message.clone()));
             self.stops.insert(uid.clone(), (Arc::clone(&stop), until));
             stop
         })
@@ -307,20 +307,18 @@ impl Admissions {
     }
 
     /// Reason and message of a refusal.
-    pub fn why_not(&self, uid: &PodUid) -> Option<(&str, &str)> {
-        self.refused.get(uid).map(|(reason, message)| (&**reason, &**message))
+    pub fn why_not(&self, uid: &PodUid) -> Option<(&AdmissionReason, &str)> {
+        self.refused.get(uid).map(|(reason, message)| (reason, &**message))
     }
 }
-
-const UNEXPECTED: &str = "UnexpectedAdmissionError";
 
 /// Whether the API server shows the pod as ended.
 pub fn is_over(pod: &Pod) -> bool {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(is_terminal)
 }
 
-fn never(reason: impl Into<String>, message: impl Into<String>) -> Verdict {
-    Verdict::Never { reason: reason.into(), message: message.into() }
+fn never(reason: AdmissionReason, message: impl Into<String>) -> Verdict {
+    Verdict::Never { reason, message: message.into() }
 }
 
 /// It waits for this, and nothing says until when.
@@ -356,7 +354,7 @@ fn before_room(pod: &Pod, at: Surroundings<'_>) -> Option<Verdict> {
 fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
     match placed {
         Some(Placing::Given) => None,
-        Some(Placing::Refused { reason, message }) => Some(never(*reason, message.clone())),
+        Some(Placing::Refused { reason, message }) => Some(never(reason.clone(), message.clone())),
         Some(Placing::NotYet(why)) => Some(not_yet(AdmissionWait::Hardware(Some(why.clone())))),
         None => Some(Verdict::Unplaced),
     }
@@ -365,11 +363,10 @@ fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
 /// Judges a pod among those that are here; gives those that have to go for it. `chosen` are to go already.
 fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
     let Surroundings { node, abilities, .. } = at;
-    let pod_level = abilities.pod_level;
     if let Some(verdict) = before_room(pod, at) {
         return (verdict, vec![]);
     }
-    let found = failures(pod, room, node, pod_level);
+    let found = failures(pod, room, node, abilities.pod_level);
     if !found.is_empty() && found.iter().all(Failure::is_of_labels) && !(at.may_go_by_node)(&uid_of(pod)) {
         return (Verdict::Unsure, vec![]);
     }
@@ -387,12 +384,17 @@ fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) 
         }
         Some(_) => {}
     }
-    // A critical pod, and too little of something: whoever is not yet on the way out may have to go.
+    make_room(pod, room, chosen, at)
+}
+
+/// A critical pod, and too little of something: pods that are not yet on the way out may have to go. Gives those.
+fn make_room(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
+    let pod_level = at.abilities.pod_level;
     let leaving: BTreeSet<PodUid> =
         at.leaving.iter().map(|pod| uid_of(pod)).chain(chosen.iter().map(|victim| victim.uid.clone())).collect();
     let staying: Vec<(&PodUid, &Arc<Pod>)> = room.pods().filter(|(uid, _)| !leaving.contains(*uid)).collect();
     let without = Room::of(staying.iter().copied(), pod_level);
-    let missing: Vec<Missing> = failures(pod, &without, node, pod_level)
+    let missing: Vec<Missing> = failures(pod, &without, at.node, pod_level)
         .into_iter()
         .filter_map(|failure| match failure {
             Failure::Shortage { name, requested, used, capacity } => {
@@ -417,18 +419,37 @@ fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) 
         Err(error) => {
             let message = "Unexpected error while attempting to recover from admission failure";
             (
-                never(UNEXPECTED, format!("{message}: preemption: error finding a set of pods to preempt: {error}")),
+                never(
+                    AdmissionReason::UnexpectedAdmissionError,
+                    format!("{message}: preemption: error finding a set of pods to preempt: {error}"),
+                ),
                 vec![],
             )
         }
     }
 }
 
+/// Why a pod cannot have other resources now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// Why it would be refused if it were new; `None` where it would wait.
+    pub reason: Option<AdmissionReason>,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Delay {
+    /// One word for it.
+    pub fn word(&self) -> String {
+        self.reason.as_ref().map_or_else(|| "NotYet".to_owned(), ToString::to_string)
+    }
+}
+
 /// The result of judging a pod that asks for other resources.
 #[derive(Debug, Default)]
 pub struct JudgedResize {
-    /// Why it cannot have them now: one word, and a sentence; `None` when it can.
-    pub refused: Option<(String, String)>,
+    /// Why it cannot have them now; `None` when it can.
+    pub delay: Option<Delay>,
     /// Pods that have to go for it, where it is critical.
     pub victims: Vec<Victim>,
 }
@@ -436,15 +457,15 @@ pub struct JudgedResize {
 /// Judges a pod that asks for other resources, beside what all others take. It may wait, for whatever reason (POD-26).
 pub fn judge_resize(pod: &Pod, room: &Room, at: Surroundings<'_>) -> JudgedResize {
     let (verdict, victims) = judge_among(pod, room, &[], at);
-    let waits = |what| Some(("NotYet".to_owned(), PodWait::Admission(what, None).to_string()));
-    let refused = match verdict {
+    let waits = |what| Some(Delay { reason: None, message: PodWait::Admission(what, None).to_string() });
+    let delay = match verdict {
         Verdict::Admitted => None,
         Verdict::NotYet { what, .. } => waits(what),
         Verdict::Unsure => waits(AdmissionWait::NewerNode),
         Verdict::Unplaced => waits(AdmissionWait::Hardware(None)),
-        Verdict::Never { reason, message } => Some((reason, message)),
+        Verdict::Never { reason, message } => Some(Delay { reason: Some(reason), message }),
     };
-    JudgedResize { refused, victims }
+    JudgedResize { delay, victims }
 }
 
 fn uid_of(pod: &Pod) -> PodUid {
@@ -457,32 +478,35 @@ fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
     if !refused.is_empty() {
         let fields: Vec<String> = refused.iter().map(ToString::to_string).collect();
         let message = format!("this node agent cannot do what the pod asks for: {}", fields.join(", "));
-        return Some(never("PodFeatureUnsupported", message));
+        return Some(never(AdmissionReason::PodFeatureUnsupported, message));
     }
     if let Some(message) = pressure::refusal(pod, abilities.pressure, abilities.pod_level) {
-        return Some(never(<&str>::from(StopCause::Evicted), message));
+        return Some(never(AdmissionReason::Evicted, message));
     }
     if let Some(message) = abilities.sysctls.refusal(pod) {
-        return Some(never("SysctlForbidden", message));
+        return Some(never(AdmissionReason::SysctlForbidden, message));
     }
     if let Err(error) = asked_cpu_burst(pod) {
-        return Some(never("InvalidCPUBurst", error.to_string()));
+        return Some(never(AdmissionReason::InvalidCpuBurst, error.to_string()));
     }
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
     if label.is_some_and(|os| os != OS) {
         let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
-        return Some(never("PodOSSelectorNodeLabelDoesNotMatch", message));
+        return Some(never(AdmissionReason::PodOsSelectorNodeLabelDoesNotMatch, message));
     }
     let spec = pod.spec.as_ref()?;
     if spec.os.as_ref().is_some_and(|os| os.name != OS) {
-        return Some(never("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"));
+        return Some(never(
+            AdmissionReason::PodOsNotSupported,
+            "Failed to admit pod as the OS field doesn't match node OS",
+        ));
     }
     let policy = spec.security_context.as_ref().and_then(|context| context.supplemental_groups_policy.as_deref());
     match (policy, abilities.groups_policy) {
         (Some("Strict"), None) => Some(not_yet(AdmissionWait::RuntimeFeatures)),
         (Some("Strict"), Some(false)) => {
             let message = "SupplementalGroupsPolicy=Strict is not supported in this node";
-            Some(never("SupplementalGroupsPolicyNotSupported", message))
+            Some(never(AdmissionReason::SupplementalGroupsPolicyNotSupported, message))
         }
         _ => None,
     }
@@ -493,13 +517,13 @@ fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
     // One that ran before the agent was started anew keeps running.
     if let Some(message) = app_armor::refusal(pod, abilities.app_armor).filter(|_| phase == "Pending") {
-        return never("AppArmor", message);
+        return never(AdmissionReason::AppArmor, message);
     }
     if has_pod_level_resources(pod) && !abilities.pod_level {
-        return never("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled");
+        return never(AdmissionReason::PodLevelResourcesNotSupported, "PodLevelResources feature gate is disabled");
     }
     if let Some(message) = declared_features::refusal(pod, abilities.declared.as_deref()) {
-        return never("PodFeatureUnsupported", message);
+        return never(AdmissionReason::PodFeatureUnsupported, message);
     }
     Verdict::Admitted
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cri::instrumented::CallObserver;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::status::pod_status::EndedContainer;
@@ -210,7 +211,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::PassEnded { operation: "create", took: SECOND },
         Observation::PodTaken { containers: 2, waited: Some(SECOND) },
         Observation::PodRuns { after: SECOND },
-        Observation::PodRefused { reason: "OutOfcpu" },
+        Observation::PodRefused { reason: &AdmissionReason::TaintToleration },
         Observation::PodPreempted { resource: "cpu" },
         Observation::PodEvicted { signal: "memory.available" },
         Observation::EvictionStatsUsed { signal: "memory.available", age: SECOND },

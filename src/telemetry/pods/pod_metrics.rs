@@ -9,7 +9,6 @@ use super::sacrifice_metrics::SacrificeMetrics;
 use super::start_metrics::StartMetrics;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
-use crate::logic::pods::pod_admission::admission_reason::label_of;
 use crate::platform::observer::Observation;
 use crate::telemetry::registry::register::observe;
 use crate::telemetry::registry::register::{DEFAULT_BOUNDS, Registrar};
@@ -96,7 +95,7 @@ impl PodMetrics {
                     self.worker_start.observe(waited.as_secs_f64());
                 }
             }
-            Observation::PodRefused { reason } => self.refused.with_label_values(&[label_of(reason)]).inc(),
+            Observation::PodRefused { reason } => self.refused.with_label_values(&[reason.label()]).inc(),
             Observation::OrphanFound => self.orphans.inc(),
             Observation::PodCameBack { is_static } => {
                 self.came_back.with_label_values(&[if *is_static { "true" } else { "" }]).inc();

@@ -281,7 +281,7 @@ impl PodManager {
         for refused in judged.refused {
             let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
             self.args.observe(Observation::PodRefused { reason: &refused.reason });
-            let event = subject.warning(EventReason::NotAdmitted(refused.reason), refused.message);
+            let event = subject.warning(EventReason::NotAdmitted(refused.reason.to_string()), refused.message);
             context.tell(&self.args.to.event_recorder, event);
             self.tell_rejected(&refused.uid, &refused.pod, context);
         }

@@ -276,9 +276,12 @@ impl PodManager {
         let judged = judge_resize(pod, &room, surroundings);
         *self.shares.room_mut() = room;
         self.tell_judged(Judged { victims: judged.victims, ..Judged::default() }, context);
-        match judged.refused {
+        match judged.delay {
             None => self.resizes.allocations.accept(uid, pod, &gates, trigger),
-            Some((reason, message)) => self.let_wait(uid, pod, PendingReason::Deferred, &reason, message, context),
+            Some(delay) => {
+                let word = delay.word();
+                self.let_wait(uid, pod, PendingReason::Deferred, &word, delay.message, context);
+            }
         }
         self.recount(uid);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Admissions;
 use super::placing::Placements;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::node_stop::NodeStop;
 
@@ -49,7 +50,7 @@ impl SourceAdmissions {
     }
 
     /// The reason and the message of a pod that was refused, whichever source it is of.
-    pub fn why_not(&self, uid: &PodUid) -> Option<(&str, &str)> {
+    pub fn why_not(&self, uid: &PodUid) -> Option<(&AdmissionReason, &str)> {
         self.statics.values().chain([&self.api]).find_map(|one| one.why_not(uid))
     }
 

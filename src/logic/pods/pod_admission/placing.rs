@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 
 /// The answer of the managers about one pod.
@@ -16,8 +17,8 @@ pub enum Placing {
     Given,
     /// It is refused; nothing was given.
     Refused {
-        /// One word, as upstream says it.
-        reason: &'static str,
+        /// As upstream has it.
+        reason: AdmissionReason,
         /// A sentence.
         message: String,
     },
@@ -185,7 +186,7 @@ mod tests {
         let mut placements = Placements::new(true);
         placements.ask(pods(&["a"]));
         placements.begin();
-        let refused = Placing::Refused { reason: "TopologyAffinityError", message: String::new() };
+        let refused = Placing::Refused { reason: AdmissionReason::TopologyAffinityError, message: String::new() };
         placements.end(Ok([(PodUid::from("a"), refused.clone())].into()));
         assert_eq!(placements.of(&PodUid::from("a")), Some(&refused));
         placements.forget(&PodUid::from("a"));

@@ -5,41 +5,36 @@
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
 use super::room::{PODS, Room, number};
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::node_terms::matches_terms;
 use crate::logic::model::quantity::Quantity;
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, pod_requests, resource_list};
-
-/// The predicate of the Node's labels.
-const NODE_AFFINITY: &str = "NodeAffinity";
-
-/// The predicate of the host's ports.
-const NODE_PORTS: &str = "NodePorts";
 
 /// One thing that keeps a pod from this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// Too little of a resource is left; CPU in thousandths.
     Shortage { name: String, requested: i64, used: i64, capacity: i64 },
-    /// A predicate of this name, and why it fails.
-    Predicate(&'static str, &'static str),
+    /// A predicate with this reason, and why it fails.
+    Predicate(AdmissionReason, &'static str),
 }
 
 impl Failure {
     /// Whether only the Node's labels are not as the pod wants them.
     pub(super) fn is_of_labels(&self) -> bool {
-        matches!(self, Self::Predicate(NODE_AFFINITY, _))
+        matches!(self, Self::Predicate(AdmissionReason::NodeAffinity, _))
     }
 
     /// Whether it is others that take what the pod asks for.
     pub(super) fn is_of_others(&self) -> bool {
-        matches!(self, Self::Shortage { .. } | Self::Predicate(NODE_PORTS, _))
+        matches!(self, Self::Shortage { .. } | Self::Predicate(AdmissionReason::NodePorts, _))
     }
 
-    pub(super) fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> AdmissionReason {
         match self {
-            Self::Shortage { name, .. } => format!("OutOf{name}"),
-            Self::Predicate(name, _) => (*name).to_owned(),
+            Self::Shortage { name, .. } => AdmissionReason::OutOf(name.clone()),
+            Self::Predicate(reason, _) => reason.clone(),
         }
     }
 
@@ -48,7 +43,7 @@ impl Failure {
             Self::Shortage { name, requested, used, capacity } => format!(
                 "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
             ),
-            Self::Predicate(name, why) => format!("Predicate {name} failed: {why}"),
+            Self::Predicate(reason, why) => format!("Predicate {reason} failed: {why}"),
         }
     }
 }
@@ -57,18 +52,27 @@ impl Failure {
 pub(super) fn failures(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Failure> {
     let mut failures = shortages(pod, others, node, pod_level);
     if !matches_node(pod, node) {
-        failures.push(Failure::Predicate(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector"));
+        failures.push(Failure::Predicate(
+            AdmissionReason::NodeAffinity,
+            "node(s) didn't match Pod's node affinity/selector",
+        ));
     }
     let name = node.metadata.name.as_deref();
     let wanted = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|wanted| !wanted.is_empty());
     if wanted.is_some() && wanted != name {
-        failures.push(Failure::Predicate("NodeName", "node(s) didn't match the requested node name"));
+        failures.push(Failure::Predicate(AdmissionReason::NodeName, "node(s) didn't match the requested node name"));
     }
     if others.has_ports_of(pod) {
-        failures.push(Failure::Predicate(NODE_PORTS, "node(s) didn't have free ports for the requested pod ports"));
+        failures.push(Failure::Predicate(
+            AdmissionReason::NodePorts,
+            "node(s) didn't have free ports for the requested pod ports",
+        ));
     }
     if !is_static(pod) && untolerated(pod, node) {
-        failures.push(Failure::Predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate"));
+        failures.push(Failure::Predicate(
+            AdmissionReason::TaintToleration,
+            "node(s) had taints that the pod didn't tolerate",
+        ));
     }
     failures
 }

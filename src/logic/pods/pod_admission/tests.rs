@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::pods::node_stop::PREEMPTED;
 
 fn pod(spec: Value) -> Pod {
@@ -38,7 +39,7 @@ fn name_of(verdict: Verdict) -> String {
         Verdict::NotYet { what, .. } => what.to_string(),
         Verdict::Unsure => "unsure".to_owned(),
         Verdict::Unplaced => "unplaced".to_owned(),
-        Verdict::Never { reason, .. } => reason,
+        Verdict::Never { reason, .. } => reason.to_string(),
     }
 }
 
@@ -88,7 +89,7 @@ fn a_cpu_burst_that_is_no_percentage_is_refused() {
     let Verdict::Never { reason, message } = judge(&with("much"), Some(&node()), &NodeAbilities::default()) else {
         panic!("refused")
     };
-    assert_eq!(reason, "InvalidCPUBurst");
+    assert_eq!(reason, AdmissionReason::InvalidCpuBurst);
     let expected = "invalid annotation podwright.io/cpu-burst: \"much\" is no whole percentage from 0 to 100";
     assert_eq!(message, expected);
 }
@@ -110,7 +111,7 @@ fn res_59_extended_resources_count_where_the_node_has_them() {
     let two = asks("vendor.com/thing", "2");
     assert_eq!(name_of(judged(&two, &[])), "admitted");
     let Verdict::Never { reason, message } = judged(&two, std::slice::from_ref(&two)) else { panic!("refused") };
-    assert_eq!(reason, "OutOfvendor.com/thing");
+    assert_eq!(reason, AdmissionReason::OutOf("vendor.com/thing".to_owned()));
     assert_eq!(message, "Node didn't have enough resource: vendor.com/thing, requested: 2, used: 2, capacity: 3");
     for (name, expected) in [
         ("vendor.com/none", "OutOfvendor.com/none"),
@@ -172,8 +173,9 @@ fn what_runs_already_is_not_judged_again_and_takes_its_room() {
     let runs = |uid: &PodUid| uid.as_str() == "old";
     let surroundings = Surroundings { runs: &runs, ..at(&node, &abilities) };
     let refused = admissions.take(&pods, &mut Room::default(), surroundings).refused;
-    let reasons: BTreeMap<&str, &str> = refused.iter().map(|one| (one.uid.as_str(), &*one.reason)).collect();
-    assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu"), ("stray", "NodeAffinity")]));
+    let reasons: BTreeMap<&str, String> =
+        refused.iter().map(|one| (one.uid.as_str(), one.reason.to_string())).collect();
+    assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu".to_owned()), ("stray", "NodeAffinity".to_owned())]));
     assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
 }
 
@@ -192,7 +194,7 @@ fn hardware_is_asked_for_before_room_is_looked_for() {
         let at = Surroundings { placed: &placed, ..at(&node, &abilities) };
         let at = if runs_already { Surroundings { runs: &runs, ..at } } else { at };
         let judged = admissions.take(&pods, &mut Room::default(), at);
-        let reasons: Vec<String> = judged.refused.into_iter().map(|one| one.reason).collect();
+        let reasons: Vec<String> = judged.refused.into_iter().map(|one| one.reason.to_string()).collect();
         (judged.unplaced.len(), reasons)
     };
     let mut admissions = Admissions::default();
@@ -200,7 +202,7 @@ fn hardware_is_asked_for_before_room_is_looked_for() {
     assert!(admissions.waiting().contains(&uid));
     assert_eq!(judged(&mut admissions, Some(&Placing::NotYet("full".to_owned())), false), (0, vec![]));
     assert!(admissions.waiting().contains(&uid) && !admissions.is_decided(&uid));
-    let refused = Placing::Refused { reason: "TopologyAffinityError", message: "no".to_owned() };
+    let refused = Placing::Refused { reason: AdmissionReason::TopologyAffinityError, message: "no".to_owned() };
     assert_eq!(judged(&mut admissions, Some(&refused), false), (0, vec!["TopologyAffinityError".to_owned()]));
     let mut others = Admissions::default();
     assert_eq!(judged(&mut others, Some(&Placing::Given), false), (0, vec!["OutOfcpu".to_owned()]));
@@ -222,7 +224,7 @@ fn a_pod_is_refused_by_labels_alone_only_where_they_were_read_for_it() {
     let judged = |admissions: &mut Admissions, pods, read: bool| {
         let surroundings = Surroundings { may_go_by_node: &|_| read, ..at(&node, &abilities) };
         let judged = admissions.take(pods, &mut Room::default(), surroundings);
-        let reasons: Vec<String> = judged.refused.into_iter().map(|one| one.reason).collect();
+        let reasons: Vec<String> = judged.refused.into_iter().map(|one| one.reason.to_string()).collect();
         (judged.unsure, reasons)
     };
     let elsewhere = one(json!({"nodeSelector": {"disk": "hdd"}, "tolerations": tolerant()}));
@@ -313,7 +315,7 @@ fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     let victims: Vec<&str> = judged.victims.iter().map(|victim| victim.uid.as_str()).collect();
     assert_eq!((victims, judged.refused.len()), (vec!["small"], 0));
     admissions.stop(&"small".into(), NodeStop::preempted(Moment(0)), Moment(5));
-    assert_eq!(admissions.why_not(&"small".into()), Some(("Preempting", PREEMPTED)));
+    assert_eq!(admissions.why_not(&"small".into()), Some((&AdmissionReason::Preempting, PREEMPTED)));
     // As long as it takes its room nobody else has to go.
     let leaving = [Arc::clone(&pods[&PodUid::from("small")])];
     let judged = admissions.take(&pods, &mut room, Surroundings { leaving: &leaving, ..at(&node, &abilities) });
@@ -327,7 +329,7 @@ fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     // One that asks for more than the node has gets nobody killed.
     pods.extend([of("vast", 2_000_000_000, "3")]);
     let judged = admissions.take(&pods, &mut room, at(&node, &abilities));
-    assert_eq!((judged.victims.len(), judged.refused[0].reason.as_str()), (0, "UnexpectedAdmissionError"));
+    assert_eq!((judged.victims.len(), &judged.refused[0].reason), (0, &AdmissionReason::UnexpectedAdmissionError));
 }
 
 /// POD-31: a pod that comes alone is judged without a look at those that are here, however many they are.

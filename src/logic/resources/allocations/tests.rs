@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::resources::MEMORY;
@@ -91,7 +92,7 @@ fn a_refused_pod_is_given_nothing_and_is_remembered() {
     let mut managers = managers(PolicyKind::SingleNumaNode);
     let before = managers.files();
     let refusal = managers.place(&owner("wide", "5", "1Gi")).expect_err("no node has five CPUs");
-    assert_eq!(refusal.reason(), "TopologyAffinityError");
+    assert_eq!(refusal.reason(), AdmissionReason::TopologyAffinityError);
     assert_eq!(managers.files(), before);
     managers.keep_only(&BTreeSet::new());
     let lines = managers.record(&PodUid::from("wide")).expect("remembered").lines();

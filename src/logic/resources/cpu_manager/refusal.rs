@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::take::NotEnough;
+use crate::logic::model::admission_reason::AdmissionReason;
 
 /// A pod that is refused for its CPUs. `Display` is the message of the pod's status, without `Pod was rejected: `.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +45,11 @@ pub enum EmptyPool {
 
 impl Refusal {
     /// The reason of the pod's status.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> AdmissionReason {
         match self {
-            Self::SplitsCore { .. } | Self::FewCores { .. } => "SMTAlignmentError",
-            Self::EmptyPool(_) => "EmptyPodSharedPoolError",
-            Self::NotEnough(_) => "UnexpectedAdmissionError",
+            Self::SplitsCore { .. } | Self::FewCores { .. } => AdmissionReason::SmtAlignmentError,
+            Self::EmptyPool(_) => AdmissionReason::EmptyPodSharedPoolError,
+            Self::NotEnough(_) => AdmissionReason::UnexpectedAdmissionError,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::machine::{Machine, Reserved};
 use super::placing::{Placing, PlacingError};
 use super::requests::{Amounts, Gates, NoWholeBytes};
 use super::state::{Block, MachineState, State, cells, occupy, release};
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::resources::pod_sums::is_sidecar;
 use crate::logic::resources::topology::admission::{AllocationFailure, Provider};
 use crate::logic::resources::topology::hints::{Hint, Hints, NumaMask};
@@ -84,7 +85,7 @@ impl From<MemoryError> for AllocationFailure {
         match error {
             MemoryError::Placing(_) | MemoryError::NoWholeBytes(_) => Self::Unexpected(message),
             MemoryError::NothingForInit(_) | MemoryError::NothingForShared(_) => {
-                Self::Reasoned { reason: "EmptyPodSharedPoolError", message }
+                Self::Reasoned { reason: AdmissionReason::EmptyPodSharedPoolError, message }
             }
         }
     }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::explanation::{Explanation, Unit};
 use super::hints::{Hint, Hints};
 use super::policy::{Policy, PolicyKind, Scope};
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::resources::has_pod_level_resources;
 
 /// A manager whose resources have a place; upstream's `HintProvider`.
@@ -42,7 +43,7 @@ pub enum AllocationFailure {
     /// An error with a reason of its own, `SMTAlignmentError` say.
     Reasoned {
         /// The pod's reason.
-        reason: &'static str,
+        reason: AdmissionReason,
         /// The pod's message.
         message: String,
     },
@@ -64,7 +65,7 @@ pub enum Refusal {
     #[error("{message}")]
     Reasoned {
         /// The pod's reason.
-        reason: &'static str,
+        reason: AdmissionReason,
         /// The pod's message.
         message: String,
     },
@@ -90,11 +91,11 @@ impl std::fmt::Display for PodLevelScope {
 
 impl Refusal {
     /// The reason in the pod's status.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> AdmissionReason {
         match self {
-            Self::Unaligned | Self::PodLevelUnaligned(_) => "TopologyAffinityError",
-            Self::Unexpected(_) => "UnexpectedAdmissionError",
-            Self::Reasoned { reason, .. } => reason,
+            Self::Unaligned | Self::PodLevelUnaligned(_) => AdmissionReason::TopologyAffinityError,
+            Self::Unexpected(_) => AdmissionReason::UnexpectedAdmissionError,
+            Self::Reasoned { reason, .. } => reason.clone(),
         }
     }
 }

@@ -25,6 +25,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::pod_phase::FAILED;
 use crate::logic::model::restart_policy::{could_restart_all, restarts_all, should_restart, wants_start};
@@ -191,10 +192,10 @@ pub fn generate(input: &StatusInput<'_>) -> PodStatus {
 }
 
 /// The status of a pod that the node did not admit. It has no containers and no conditions.
-pub fn rejected_status(pod: &Pod, reason: &str, message: &str, qos_class: &str, now: Moment) -> PodStatus {
+pub fn rejected_status(pod: &Pod, reason: &AdmissionReason, message: &str, qos_class: &str, now: Moment) -> PodStatus {
     PodStatus {
         phase: Some(FAILED.to_owned()),
-        reason: Some(reason.to_owned()),
+        reason: Some(reason.to_string()),
         message: Some(format!("Pod was rejected: {message}")),
         qos_class: Some(qos_class.to_owned()),
         start_time: pod.status.as_ref().and_then(|status| status.start_time.clone()).or(Some(time(now))),

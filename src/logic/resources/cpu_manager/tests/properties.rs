@@ -1,5 +1,6 @@
 //! Properties that hold on every machine, for every order of pods.
 
+use crate::logic::model::admission_reason::AdmissionReason;
 use proptest::prelude::*;
 
 use super::*;
@@ -126,7 +127,7 @@ proptest! {
                 Ok(given) => prop_assert!(cpus <= free && set(&given[0]).len() == cpus),
                 Err(refusal) => {
                     prop_assert!(cpus > free);
-                    prop_assert_eq!(refusal.reason(), "UnexpectedAdmissionError");
+                    prop_assert_eq!(refusal.reason(), AdmissionReason::UnexpectedAdmissionError);
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::resources::topology::hints::Hint;
 
 fn on(change: impl FnOnce(&mut StaticOptions)) -> StaticOptions {
@@ -42,7 +43,7 @@ fn res_24_res_25_whole_requests_of_guaranteed_pods_leave_the_shared_cpus() {
     assert_eq!(manager.state().shared, set("0,2-3,6-7"));
     assert_eq!(manager.allocatable(), set("1-7"));
     let refusal = admit(&mut manager, "many c:main=5", None).expect_err("four are free");
-    assert_eq!(refusal.reason(), "UnexpectedAdmissionError");
+    assert_eq!(refusal.reason(), AdmissionReason::UnexpectedAdmissionError);
     let text = "Allocate failed due to not enough cpus available to satisfy request: requested=5, available=4, which is \
                 unexpected";
     assert_eq!(refusal.to_string(), text);
@@ -141,7 +142,7 @@ fn res_28_a_request_that_splits_a_core_is_refused() {
     let whole_cores = on(|options| options.full_pcpus_only = true);
     let mut manager = manager(SINGLE_SOCKET, &settings(whole_cores, 1, ""));
     let refusal = admit(&mut manager, "odd c:main=3", None).expect_err("no whole cores");
-    assert_eq!(refusal.reason(), "SMTAlignmentError");
+    assert_eq!(refusal.reason(), AdmissionReason::SmtAlignmentError);
     assert_eq!(refusal.to_string(), "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2");
     // CPU 4 is free, and its core has a reserved CPU.
     let refusal = admit(&mut manager, "many c:main=8", None).expect_err("three cores");
@@ -232,7 +233,7 @@ fn res_24_a_pods_own_cpus_are_shared_out_among_its_containers() {
 
     let empty = pod("q P=4 c:main=4 c:helper=100m");
     let refusal = managed.allocate_pod(&empty, None).expect_err("nothing to share");
-    assert_eq!(refusal.reason(), "EmptyPodSharedPoolError");
+    assert_eq!(refusal.reason(), AdmissionReason::EmptyPodSharedPoolError);
     assert_eq!(refusal, Refusal::EmptyPool(EmptyPool::App));
     assert_eq!(managed.pod_hints(&empty)["cpu"], Some(vec![]));
     let no_init = pod("q P=4 s:side=4 i:init=100m c:main=4");

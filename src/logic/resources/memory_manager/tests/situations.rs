@@ -1,6 +1,7 @@
 //! Situations of upstream's `policy_static_test.go`, with expected values by its rules (RES-32, RES-67).
 
 use super::*;
+use crate::logic::model::admission_reason::AdmissionReason;
 
 /// The rest of plain memory on each node, in MiB.
 fn free(manager: &MemoryManager) -> Vec<u64> {
@@ -195,7 +196,7 @@ fn a_pod_with_its_own_resources_shares_them_out() {
     let greedy = own(pod(vec![container("a", "cpu=1,memory=3Gi", "cpu=1,memory=3Gi"), container("b", "", "")], vec![]));
     assert_eq!(manager.pod_hints(&greedy), Hints::from([("memory".to_owned(), Some(vec![]))]));
     let expected = AllocationFailure::Reasoned {
-        reason: "EmptyPodSharedPoolError",
+        reason: AdmissionReason::EmptyPodSharedPoolError,
         message: "pod rejected, sum of exclusive container memory requests equals pod budget, leaving no memory for \
                   shared containers"
             .to_owned(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::resources::testing::{container, pod, sidecar, with_pod_level};
 use crate::logic::resources::topology::hints::NumaMask;
 use crate::logic::resources::topology::machine::NumaNodes;
@@ -129,7 +130,10 @@ fn a_refusal_has_upstreams_reason_and_message() {
     };
     let plain = two_containers();
     let own = with_pod_level(two_containers(), "cpu=2,memory=1Gi", "cpu=2,memory=1Gi");
-    let reasoned = Refusal::from(AllocationFailure::Reasoned { reason: "SMTAlignmentError", message: "SMT".into() });
+    let reasoned = Refusal::from(AllocationFailure::Reasoned {
+        reason: AdmissionReason::SmtAlignmentError,
+        message: "SMT".into(),
+    });
     let cases = [
         (
             refused(Scope::Container, &plain),
@@ -155,7 +159,7 @@ fn a_refusal_has_upstreams_reason_and_message() {
         (reasoned, "SMTAlignmentError", "SMT"),
     ];
     for (refusal, reason, message) in cases {
-        assert_eq!((refusal.reason(), refusal.to_string().as_str()), (reason, message));
+        assert_eq!((refusal.reason().to_string().as_str(), refusal.to_string().as_str()), (reason, message));
     }
 }
 

@@ -4,13 +4,14 @@ use k8s_openapi::api::core::v1::ContainerStateTerminated;
 
 use super::*;
 
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::start_reason::StartReason;
 use ContainerState::{Exited, Running};
 
 #[test]
 fn a_rejected_pod_says_why_and_nothing_else() {
     let setup = Setup::new("Always", &[], &["a"]);
-    let status = rejected_status(&setup.pod, "OutOfcpu", "no cpu", "Burstable", at(NOW));
+    let status = rejected_status(&setup.pod, &AdmissionReason::OutOf("cpu".to_owned()), "no cpu", "Burstable", at(NOW));
     let expected = PodStatus {
         phase: Some(FAILED.to_owned()),
         reason: Some("OutOfcpu".to_owned()),
