@@ -22,8 +22,9 @@ const SERVED: [(&str, &str); 3] = [
 
 /// The protocols of plugins, which the agent calls: the folder of the code, the file, and its messages with secrets in them.
 /// `src/platform/plugins/wire.rs` gives those a `Debug` that keeps quiet.
-const CALLED: [(&str, &str, &[&str]); 2] = [
+const CALLED: [(&str, &str, &[&str]); 3] = [
     ("pluginregistration_v1", "proto/pluginregistration/v1/api.proto", &[]),
+    ("deviceplugin_v1beta1", "proto/deviceplugin/v1beta1/api.proto", &[]),
     (
         "csi_v1",
         "proto/csi/v1/csi.proto",

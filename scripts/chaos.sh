@@ -147,7 +147,7 @@ start_agent() {
     [ -z "$faketime" ] || clock=(LD_PRELOAD="$faketime" FAKETIME_TIMESTAMP_FILE="$dir/clock" FAKETIME_NO_CACHE=1
         FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1)
     setsid env --default-signal=INT,QUIT "${clock[@]}" "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
-        --cert-dir "$dir/pki" --socket "$dir/podwright.sock" --hostname-override "$NODE" </dev/null >>"$dir/agent.log" 2>&1 &
+        --cert-dir "$dir/pki" --socket "$dir/podwright.sock" --device-plugin-dir "$dir/device-plugins" --hostname-override "$NODE" </dev/null >>"$dir/agent.log" 2>&1 &
     agent=$!
     agents=$((agents + 1))
 }

@@ -658,12 +658,14 @@ write_env() {
     done
 }
 
-# Fills `socket_flag` with the flag that puts an executable's socket at a place: with nothing for one that has no such flag,
+# Fills `socket_flag` with the flags that put an executable's sockets at a place: with nothing for one that has no such flags,
 # such as the upstream kubelet.
 choose_socket() { # EXECUTABLE FILE
     socket_flag=()
     # shellcheck disable=SC2034 # used by the scripts that ask
     if "$1" --help 2>&1 | has -e '--socket '; then socket_flag=(--socket "$2"); fi
+    # shellcheck disable=SC2034
+    if "$1" --help 2>&1 | has -e '--device-plugin-dir '; then socket_flag+=(--device-plugin-dir "${2%/*}/device-plugins"); fi
 }
 
 # The agent's configuration for an environment: examples/kubelet.yaml with the names filled in. After load_env.

@@ -95,7 +95,7 @@ start_agent() {
     done
     # In its own session: a Ctrl-C is for this script, which lets the pods end before the agent does.
     setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" --cert-dir "$dir/pki" \
-        --socket "$dir/podwright.sock" --hostname-override "$node" --node-ip "$NODE_IP" ${joining[@]+"${joining[@]}"} </dev/null >"$dir/agent.log" 2>&1 &
+        --socket "$dir/podwright.sock" --device-plugin-dir "$dir/device-plugins" --hostname-override "$node" --node-ip "$NODE_IP" ${joining[@]+"${joining[@]}"} </dev/null >"$dir/agent.log" 2>&1 &
     agent=$!
     echo "$agent" >"$dir/agent.pid"
 }

@@ -79,6 +79,9 @@ fn check_node(flags: &Flags, config: &Config) -> Result<(), String> {
     if flags.root_dir.is_empty() {
         return Err("invalid root directory \"\"".into());
     }
+    if !flags.device_plugin_dir.starts_with('/') {
+        return Err(format!("bad socketPath, must be an absolute path: {}", flags.device_plugin_dir));
+    }
     if config.sync_frequency <= GoDuration::ZERO {
         return Err(format!("invalid sync frequency {}", config.sync_frequency.0));
     }

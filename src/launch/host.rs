@@ -64,7 +64,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
         node_ips: named_addresses(invocation)?,
         booted: host.booted(),
-        devices_lost: devices_lost(&invocation.flags.root_dir),
+        devices_lost: !Path::new(&invocation.flags.device_plugin_dir).exists(),
         size: size(&host).map_err(told)?,
         pids_max: number(host.processes_max().map_err(told)?),
         cgroup_version: cgroup::detect(),
@@ -96,12 +96,6 @@ pub(super) fn topology() -> MachineTopology {
         tracing::warn!(%error, "CPUs and NUMA nodes cannot be read");
         MachineTopology::default()
     })
-}
-
-/// Whether the folder of device plugins is still to be made (NODE-13). It is none of an agent with another root directory.
-fn devices_lost(root_dir: &str) -> bool {
-    let folder = Path::new(directories::DEVICE_PLUGINS);
-    folder.starts_with(root_dir) && !folder.exists()
 }
 
 /// The addresses in `--node-ip`.
@@ -247,10 +241,8 @@ pub(super) fn prepare(invocation: &Invocation) -> Result<(), String> {
         tracing::info!(%error, "Failed to ApplyOOMScoreAdj");
     }
     let root_dir = Path::new(&invocation.flags.root_dir);
-    let mut wanted = directories::wanted(root_dir, Path::new(&config.pod_logs_dir));
-    // The place of device plugins is the same for every agent of a machine. Until they are served, one that lives
-    // elsewhere leaves it alone.
-    wanted.retain(|one| one.path != Path::new(directories::DEVICE_PLUGINS) || one.path.starts_with(root_dir));
+    let devices = Path::new(&invocation.flags.device_plugin_dir);
+    let wanted = directories::wanted(root_dir, Path::new(&config.pod_logs_dir), devices);
     directories::make(&wanted).map_err(|error| error.to_string())?;
     if let Err(error) = directories::share_mounts(root_dir) {
         tracing::warn!(%error, "mounts below the root directory are not shared");

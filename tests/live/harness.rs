@@ -78,6 +78,7 @@ impl Node {
         let flags = ["--root-dir", &path_text(&dir, "kubelet"), "--cert-dir", &path_text(&dir, "pki")]
             .into_iter()
             .chain(["--hostname-override", NODE_NAME, "--socket", &path_text(&dir, SOCKET)])
+            .chain(["--device-plugin-dir", &path_text(&dir, "device-plugins")])
             .map(str::to_owned)
             .collect();
         let configuration = configuration(&dir, &env);

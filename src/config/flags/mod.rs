@@ -24,6 +24,8 @@ use table::{FLAGS, Target};
 
 /// Where the agent listens for its subcommands, and where these ask, unless `--socket` says otherwise.
 pub const LOCAL_SOCKET: &str = "/run/podwright/podwright.sock";
+/// Where device plugins look for the agent, whatever the root directory: the path is part of their protocol.
+pub const DEVICE_PLUGIN_DIR: &str = "/var/lib/kubelet/device-plugins";
 
 /// The flags that are not part of KubeletConfiguration: about this node alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +44,8 @@ pub struct Flags {
     pub root_dir: String,
     /// `--socket`, ours: where the subcommands reach the agent.
     pub socket: String,
+    /// `--device-plugin-dir`, ours: where device plugins register.
+    pub device_plugin_dir: String,
     /// `--hostname-override`: the node's name; empty: the host's.
     pub hostname_override: String,
     /// `--node-ip`: an address, or two between commas; empty: found out.
@@ -115,6 +119,7 @@ impl Flags {
             cert_dir: text("cert-dir"),
             root_dir: text("root-dir"),
             socket: text("socket"),
+            device_plugin_dir: text("device-plugin-dir"),
             hostname_override: text("hostname-override"),
             node_ip: text("node-ip"),
             node_labels: serde_json::from_value(value("node-labels")).unwrap_or_default(),

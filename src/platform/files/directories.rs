@@ -10,8 +10,6 @@ use nix::mount::{MsFlags, mount};
 
 use crate::platform::files::mount_table;
 
-/// Where device plugins look for the agent, whatever the root directory: the path is part of their protocol.
-pub const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 /// Where links to containers' logs are, which log collectors know.
 pub const CONTAINER_LOG_LINKS: &str = "/var/log/containers";
 
@@ -34,8 +32,8 @@ pub struct MakeError {
     pub problem: io::Error,
 }
 
-/// The set below a root directory and a pod logs directory, parents first (CFG-42).
-pub fn wanted(root_dir: &Path, pod_logs_dir: &Path) -> Vec<Wanted> {
+/// The set below a root directory and a pod logs directory, and that of device plugins; parents first (CFG-42).
+pub fn wanted(root_dir: &Path, pod_logs_dir: &Path, device_plugin_dir: &Path) -> Vec<Wanted> {
     let below = |name: &str| root_dir.join(name);
     let set = [
         (root_dir.to_path_buf(), 0o750),
@@ -44,7 +42,7 @@ pub fn wanted(root_dir: &Path, pod_logs_dir: &Path) -> Vec<Wanted> {
         (below("plugins_registry"), 0o750),
         (below("pod-resources"), 0o750),
         (below("checkpoints"), 0o700),
-        (PathBuf::from(DEVICE_PLUGINS), 0o750),
+        (device_plugin_dir.to_path_buf(), 0o750),
         (pod_logs_dir.to_path_buf(), 0o750),
         (PathBuf::from(CONTAINER_LOG_LINKS), 0o755),
     ];
@@ -140,8 +138,9 @@ mod tests {
     fn the_set_is_made_with_its_modes() {
         let folder = tempfile::tempdir().expect("a directory");
         let (root, logs) = (folder.path().join("lib/kubelet"), folder.path().join("log/pods"));
-        let set: Vec<Wanted> =
-            wanted(&root, &logs).into_iter().filter(|wanted| wanted.path.starts_with(folder.path())).collect();
+        let devices = folder.path().join("lib/kubelet/device-plugins");
+        let set = wanted(&root, &logs, &devices).into_iter();
+        let set: Vec<Wanted> = set.filter(|wanted| wanted.path.starts_with(folder.path())).collect();
         make(&set).expect("made");
         make(&set).expect("there already");
         let modes = [
@@ -150,6 +149,7 @@ mod tests {
             ("lib/kubelet/pods", 0o750),
             ("lib/kubelet/plugins", 0o750),
             ("lib/kubelet/plugins_registry", 0o750),
+            ("lib/kubelet/device-plugins", 0o750),
             ("lib/kubelet/pod-resources", 0o750),
             ("lib/kubelet/checkpoints", 0o700),
             ("log/pods", 0o750),

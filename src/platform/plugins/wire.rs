@@ -1,6 +1,7 @@
 //! The messages and clients of plugins' protocols, as `build.rs` makes them from `proto`.
 //!
-//! Only this folder uses them; tests play plugins with the server halves.
+//! Only this folder uses them, but for the registration of device plugins, which `server::rpc` serves. Tests play plugins
+//! with the server halves.
 
 #![allow(
     missing_docs,
@@ -14,6 +15,10 @@ use std::fmt;
 
 pub mod pluginregistration_v1 {
     include!(concat!(env!("OUT_DIR"), "/pluginregistration_v1/pluginregistration.rs"));
+}
+
+pub mod deviceplugin_v1beta1 {
+    include!(concat!(env!("OUT_DIR"), "/deviceplugin_v1beta1/v1beta1.rs"));
 }
 
 pub mod csi_v1 {
