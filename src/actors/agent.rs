@@ -25,7 +25,7 @@ use crate::platform::logs::node_logs::NodeLogs;
 use crate::platform::network::network_probe::NetworkProber;
 use crate::platform::network::network_rules::NetworkRules;
 use crate::platform::observer::{Observation, Observer};
-use crate::platform::plugins::{CsiCalls, NoPlugins, PluginRegistration, PluginRegistry};
+use crate::platform::plugins::{CsiCalls, DeviceCalls, DeviceSocket, NoPlugins, PluginRegistration, PluginRegistry};
 use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
@@ -93,13 +93,24 @@ pub struct PluginAdapters {
     pub csi: Arc<dyn CsiCalls>,
     /// Drivers' volumes as the disk knows them.
     pub volumes: Arc<dyn CsiHost>,
+    /// Where device plugins register.
+    pub device_socket: Arc<dyn DeviceSocket>,
+    /// Calls to device plugins.
+    pub devices: Arc<dyn DeviceCalls>,
 }
 
 impl PluginAdapters {
     /// No plugin ever appears.
     pub fn none() -> Self {
         let none = Arc::new(NoPlugins);
-        Self { registry: none.clone(), registration: none.clone(), csi: none.clone(), volumes: none }
+        Self {
+            registry: none.clone(),
+            registration: none.clone(),
+            csi: none.clone(),
+            volumes: none.clone(),
+            device_socket: none.clone(),
+            devices: none,
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
+use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
@@ -139,7 +140,7 @@ macro_rules! children {
                 args: node::node_status_args,
                 // Operations and requests over HTTP ask for the Node.
                 mailbox: 256,
-                learns_from: [EvictionManager, RuntimeMonitor, CsiManager],
+                learns_from: [EvictionManager, RuntimeMonitor, CsiManager, DevicePlugins],
                 repeats: |_| NodeStatusMsg::Repeat,
             }
             /// The node's heartbeat.
@@ -170,6 +171,7 @@ macro_rules! children {
                 args: resources::allocation_manager_args,
                 // Each worker asks what the runtime was told of its pod, and says what it tells the runtime.
                 mailbox: 4096,
+                learns_from: [DevicePlugins],
                 repeats: |_| AllocationManagerMsg::Repeat,
             }
             /// The pods of the API server, on the disk.
@@ -229,6 +231,16 @@ macro_rules! children {
                 mailbox: 1024,
                 learns_from: [PluginWatcher],
                 repeats: |_| CsiManagerMsg::Repeat,
+            }
+            /// Device plugins: their registration, their devices, the calls to them.
+            DevicePlugins {
+                actor: actors::plugins::device_plugins::DevicePlugins,
+                address: device_plugins: Address<DevicePluginsMsg>,
+                args: plugins::device_plugins_args,
+                // Each container with devices asks as it is placed and as it starts.
+                mailbox: 1024,
+                learns_from: [PluginWatcher],
+                repeats: |_| DevicePluginsMsg::Repeat,
             }
             /// Probes.
             Prober {

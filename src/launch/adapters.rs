@@ -32,12 +32,13 @@ use crate::platform::logs::node_logs::LinuxNodeLogs;
 use crate::platform::network::network_probe::HostProber;
 use crate::platform::network::network_rules::Iptables;
 use crate::platform::network::tls::Offer;
-use crate::platform::plugins::{GrpcCsi, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
+use crate::platform::plugins::{GrpcCsi, GrpcDevices, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 use crate::platform::pods::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
 use crate::platform::statistics::{LinuxStatistics, Places};
 use crate::platform::volumes::LinuxVolumeHost;
+use crate::server::rpc::DeviceRegistration;
 use crate::telemetry::Metrics;
 
 /// The means from which adapters are made.
@@ -60,7 +61,7 @@ pub(super) struct Means<'a> {
 pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
     let Means { invocation, settings, directory, clock, metrics, runtime, cgroups, connected, certificates } = means;
     let (config, flags) = (&invocation.config, &invocation.flags);
-    let root_dir = Path::new(&flags.root_dir);
+    let (root_dir, device_folder) = (Path::new(&flags.root_dir), Path::new(&flags.device_plugin_dir));
     let offline = offline_store(invocation, connected.is_some())?;
     let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock));
     let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)));
@@ -69,6 +70,8 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
         registration: Arc::new(GrpcRegistration),
         csi: Arc::new(GrpcCsi::new(PluginCalls::new(Arc::clone(&clock)))),
         volumes: volumes.clone(),
+        device_socket: Arc::new(DeviceRegistration::new(device_folder, Arc::clone(&clock))),
+        devices: Arc::new(GrpcDevices::new(device_folder.to_path_buf(), &clock)),
     };
     Ok(Adapters {
         runtime: runtime.clone(),

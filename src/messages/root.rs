@@ -33,6 +33,8 @@ pub enum Child {
     PluginWatcher,
     /// Storage drivers: what the cluster knows of them, and what they have staged.
     CsiManager,
+    /// Device plugins: their registration, their devices, the calls to them.
+    DevicePlugins,
     /// Probes.
     Prober,
     /// The runtime's truth, by event stream and relist.

@@ -206,6 +206,18 @@ pub enum Observation<'a> {
         /// For burstable pods, in bytes: taken back last.
         soft: i64,
     },
+    /// A device plugin registered, or tried to.
+    DevicePluginRegistered {
+        /// Its resource.
+        resource: &'a str,
+    },
+    /// A device plugin was asked to give devices to a container.
+    DevicesAllocated {
+        /// Its resource.
+        resource: &'a str,
+        /// How long it took.
+        took: Duration,
+    },
     /// Something was done for a volume.
     VolumeDone {
         /// Such as `kubernetes.io/empty-dir`.

@@ -19,7 +19,6 @@ const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
     ("src/bin", 1, "Cargo looks for programs here"),
     ("src/logic", 20, "its domains, a folder each"),
     ("src/server/statistics/stats", 2, "routes and their tests"),
-    ("tests/support", 2, "what more than one program of tests takes in"),
 ];
 
 fn is_tests(name: &str) -> bool {

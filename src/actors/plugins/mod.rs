@@ -1,6 +1,7 @@
-//! The actors of plugins: `PluginWatcher` finds them, `CsiManager` uses storage drivers.
+//! The actors of plugins: `PluginWatcher` finds them, `CsiManager` uses storage drivers, `DevicePlugins` device plugins.
 
 pub mod csi_manager;
+pub mod device_plugins;
 pub mod plugin_watcher;
 #[cfg(test)]
 mod tests;

@@ -16,10 +16,11 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
 use crate::logic::model::time::Steady;
-use crate::logic::plugins::plugin::{Plugin, PluginKind, Refusal};
+use crate::logic::plugins::plugin::{PluginKind, Refusal};
 use crate::logic::plugins::plugin_states::{Action, Input, PluginStates};
 use crate::messages::plugins::PluginNews;
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
+use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::plugins::plugin_watcher::{PluginWatcherMsg, RegistryStep, taker};
 use crate::messages::root::Child;
 use crate::platform::plugins::{PluginRegistration, PluginRegistry};
@@ -39,6 +40,8 @@ pub struct Args {
     pub registration: Arc<dyn PluginRegistration>,
     /// Uses storage drivers.
     pub csi_manager: Address<CsiManagerMsg>,
+    /// Uses device plugins.
+    pub device_plugins: Address<DevicePluginsMsg>,
 }
 
 /// See the module.
@@ -121,7 +124,9 @@ impl PluginWatcher {
                     Ok(sockets) => {
                         if !self.looked {
                             let all = PluginNews::Sockets(Arc::new(sockets.keys().cloned().collect()));
-                            self.looked = context.try_tell(&self.args.csi_manager, CsiManagerMsg::Plugin(all));
+                            let kinds = PluginKind::iter().filter(|kind| taker(*kind).is_some());
+                            // Each is told, whether or not the one before had room.
+                            self.looked = kinds.fold(true, |told, kind| self.tell(kind, all.clone(), context) && told);
                         }
                         return Some(Input::Seen(sockets));
                     }
@@ -220,7 +225,7 @@ impl PluginWatcher {
             }
             Action::HandOver(plugin) => {
                 tracing::info!(kind = %plugin.kind, name = plugin.name, endpoint = plugin.endpoint, "plugin found");
-                if !self.tell(PluginNews::Came(Arc::clone(&plugin)), &plugin, context) {
+                if !self.tell(plugin.kind, PluginNews::Came(Arc::clone(&plugin)), context) {
                     let (socket, attempt) = (plugin.socket.clone(), plugin.attempt);
                     let outcome = Err(Refusal::Failed("too many plugins at a time".to_owned()));
                     self.step(Input::Judged { socket, attempt, outcome }, context);
@@ -228,15 +233,16 @@ impl PluginWatcher {
             }
             Action::TakeBack(plugin) => {
                 tracing::info!(kind = %plugin.kind, name = plugin.name, "plugin is gone");
-                self.tell(PluginNews::Gone(Arc::clone(&plugin)), &plugin, context);
+                self.tell(plugin.kind, PluginNews::Gone(Arc::clone(&plugin)), context);
             }
         }
     }
 
     /// Tells the actor that uses such plugins; says whether there was room. One that is down has all repeated.
-    fn tell(&self, news: PluginNews, plugin: &Plugin, context: &Context<PluginWatcherMsg>) -> bool {
-        match taker(plugin.kind) {
+    fn tell(&self, kind: PluginKind, news: PluginNews, context: &Context<PluginWatcherMsg>) -> bool {
+        match taker(kind) {
             Some(Child::CsiManager) => context.try_tell(&self.args.csi_manager, CsiManagerMsg::Plugin(news)),
+            Some(Child::DevicePlugins) => context.try_tell(&self.args.device_plugins, DevicePluginsMsg::Plugin(news)),
             _ => false,
         }
     }

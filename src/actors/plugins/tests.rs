@@ -61,6 +61,7 @@ impl Setup {
                 registration: Arc::new(GrpcRegistration),
                 csi: Arc::new(GrpcCsi::new(PluginCalls::new(clock))),
                 volumes,
+                ..PluginAdapters::none()
             };
         });
         let folder = tempfile::tempdir().expect("a folder");

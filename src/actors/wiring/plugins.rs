@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::actors::agent::Agent;
-use crate::actors::plugins::{csi_manager, plugin_watcher};
+use crate::actors::plugins::{csi_manager, device_plugins, plugin_watcher};
 
 /// Of `PluginWatcher`.
 pub fn plugin_watcher_args(agent: &Agent) -> plugin_watcher::Args {
@@ -11,6 +11,7 @@ pub fn plugin_watcher_args(agent: &Agent) -> plugin_watcher::Args {
         registry: Arc::clone(&agent.adapters.plugins.registry),
         registration: Arc::clone(&agent.adapters.plugins.registration),
         csi_manager: agent.directory.csi_manager.clone(),
+        device_plugins: agent.directory.device_plugins.clone(),
     }
 }
 
@@ -25,5 +26,18 @@ pub fn csi_manager_args(agent: &Agent) -> csi_manager::Args {
         node_status: to.node_status.clone(),
         plugin_watcher: to.plugin_watcher.clone(),
         volume_manager: to.volume_manager.clone(),
+    }
+}
+
+/// Of `DevicePlugins`.
+pub fn device_plugins_args(agent: &Agent) -> device_plugins::Args {
+    let (adapters, to) = (&agent.adapters, &agent.directory);
+    device_plugins::Args {
+        calls: Arc::clone(&adapters.plugins.devices),
+        socket: Arc::clone(&adapters.plugins.device_socket),
+        observer: Arc::clone(&adapters.observer),
+        plugin_watcher: to.plugin_watcher.clone(),
+        node_status: to.node_status.clone(),
+        allocation_manager: to.allocation_manager.clone(),
     }
 }

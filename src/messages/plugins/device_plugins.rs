@@ -1,11 +1,15 @@
 //! To `DevicePlugins`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ractor::RpcReplyPort;
 
 use super::PluginNews;
 use crate::logic::plugins::call_error::CallError;
-use crate::logic::resources::device_manager::devices::DeviceGrant;
-use crate::messages::describe;
+use crate::logic::plugins::device_registration::{RegisterRefusal, Registration};
+use crate::logic::plugins::device_sessions::DevicePluginView;
+use crate::logic::resources::device_manager::devices::{Device, DeviceGrant, PluginOptions};
+use crate::messages::{Ended, Panicked, describe};
 
 /// Why a plugin did not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +20,43 @@ pub enum DeviceCallError {
     /// The call failed.
     #[error("{0}")]
     Call(CallError),
+}
+
+/// How the socket of registrations goes on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum SocketStep {
+    /// It serves no more, and why.
+    Closed(Result<String, Panicked>),
+    /// Time to open it again.
+    OpenDue,
+}
+
+/// How the sessions with plugins go on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum SessionStep {
+    /// A plugin was asked which calls it wants.
+    Connected {
+        /// The session.
+        session: u64,
+        /// Its answer, or why there is none.
+        outcome: Ended<PluginOptions, RegisterRefusal>,
+    },
+    /// A plugin told its devices: `None` when it tells no more.
+    Listed {
+        /// The session.
+        session: u64,
+        /// By name.
+        outcome: Ended<Option<BTreeMap<String, Device>>, CallError>,
+    },
+    /// A call was made, and who asked for it has the answer.
+    Called {
+        /// The plugin's resource.
+        resource: String,
+        /// How it failed.
+        outcome: Ended<(), CallError>,
+    },
+    /// A wait is over.
+    Due,
 }
 
 /// See the module. In the trace, a part of a group has its own name.
@@ -30,6 +71,18 @@ pub enum DevicePluginsMsg {
     /// From a `PodWorker`: a container with these devices is about to start. Nothing is called where the plugin does not want
     /// it. (`PreStartContainer`)
     PreStart(DeviceUse, RpcReplyPort<Result<(), DeviceCallError>>),
+    /// From the server: a plugin registers by the agent's socket.
+    Register(Registration, RpcReplyPort<Result<(), RegisterRefusal>>),
+    /// From `AllocationManager`: the resources that an earlier run of the agent knew.
+    Remembered(BTreeSet<String>),
+    /// From itself: the socket of registrations goes on.
+    #[strum(transparent)]
+    Socket(SocketStep),
+    /// From itself: the sessions with plugins go on.
+    #[strum(transparent)]
+    Session(SessionStep),
+    /// From the server: all plugins.
+    List(RpcReplyPort<Vec<DevicePluginView>>),
     /// From Root: someone who learns from here was started again.
     Repeat,
 }

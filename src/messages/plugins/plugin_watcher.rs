@@ -71,6 +71,7 @@ describe!(PluginWatcherMsg);
 pub fn taker(kind: PluginKind) -> Option<Child> {
     match kind {
         PluginKind::Csi => Some(Child::CsiManager),
-        PluginKind::Device | PluginKind::Dra => None,
+        PluginKind::Device => Some(Child::DevicePlugins),
+        PluginKind::Dra => None,
     }
 }

@@ -28,7 +28,7 @@ const ENDPOINTS_MAX: usize = 256;
 pub struct OpenCall {
     /// The method.
     pub method: &'static str,
-    /// The volume's ID, where it is about one.
+    /// The volume's ID or the devices, where it is about some.
     pub about: String,
     /// Since when.
     pub since: Moment,
@@ -53,6 +53,7 @@ struct State {
 pub struct PluginCalls {
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
+    links: Links,
 }
 
 /// Takes a call out of those that are open, also when nobody waits for it any more.
@@ -74,7 +75,24 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl PluginCalls {
     /// No call is open.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { state: Arc::default(), clock }
+        Self { state: Arc::default(), clock, links: Links::Follow }
+    }
+
+    /// The same for endpoints that may not be links.
+    pub fn without_links(clock: Arc<dyn Clock>) -> Self {
+        Self { links: Links::Refuse, ..Self::new(clock) }
+    }
+
+    /// The plugin at an endpoint is another one: the next call has a connection of its own. Calls that are open still count.
+    pub(super) fn renew(&self, at: &str) {
+        if let Some(peer) = lock(&self.state).peers.get_mut(at) {
+            peer.channel = channel(Path::new(at), self.links);
+        }
+    }
+
+    /// The connection to the plugin at an endpoint, for a call that is open as long as the plugin is used.
+    pub(super) fn channel(&self, at: &str) -> Channel {
+        self.peer(&mut lock(&self.state), at).0
     }
 
     /// The calls that are open, by endpoint, oldest first.
@@ -117,6 +135,14 @@ impl PluginCalls {
     fn enter(&self, at: &str, method: &'static str, about: &str) -> (Channel, Arc<Semaphore>, Entry) {
         let since = self.clock.now();
         let mut state = lock(&self.state);
+        let (channel, places) = self.peer(&mut state, at);
+        let number = state.next;
+        state.open.insert(number, (at.to_owned(), OpenCall { method, about: about.to_owned(), since }));
+        (channel, places, Entry { number, state: Arc::clone(&self.state) })
+    }
+
+    /// The connection and the places of calls; `next` of the state is this use's own number afterwards.
+    fn peer(&self, state: &mut State, at: &str) -> (Channel, Arc<Semaphore>) {
         state.next += 1;
         let number = state.next;
         if state.peers.len() >= ENDPOINTS_MAX && !state.peers.contains_key(at) {
@@ -124,14 +150,12 @@ impl PluginCalls {
             oldest.map(|oldest| state.peers.remove(&oldest));
         }
         let peer = state.peers.entry(at.to_owned()).or_insert_with(|| Peer {
-            channel: channel(Path::new(at), Links::Follow),
+            channel: channel(Path::new(at), self.links),
             places: Arc::new(Semaphore::new(OPEN_MAX)),
             used: 0,
         });
         peer.used = number;
-        let (channel, places) = (peer.channel.clone(), Arc::clone(&peer.places));
-        state.open.insert(number, (at.to_owned(), OpenCall { method, about: about.to_owned(), since }));
-        (channel, places, Entry { number, state: Arc::clone(&self.state) })
+        (peer.channel.clone(), Arc::clone(&peer.places))
     }
 }
 

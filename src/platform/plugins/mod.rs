@@ -1,10 +1,13 @@
-//! Plugins behind their sockets: the registry that they appear in, the handshake, and the calls to CSI drivers.
+//! Plugins behind their sockets: the registry that they appear in, the handshake, and the calls to CSI drivers and device
+//! plugins.
 //!
 //! Traits and what they report; the forms beside them carry it out. The content of the registry may be hostile: only sockets
 //! are looked at, no link is followed, every call has a deadline and every answer a bound.
 
 mod calls;
 mod csi;
+pub mod device_folder;
+mod devices;
 mod none;
 #[cfg(test)]
 #[path = "../../../tests/support/csi_driver.rs"]
@@ -18,21 +21,26 @@ pub mod wire;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 
 pub use calls::{OpenCall, PluginCalls};
 pub use csi::GrpcCsi;
+pub use devices::GrpcDevices;
 pub use none::NoPlugins;
 pub use registration::GrpcRegistration;
 pub use registry::LinuxPluginRegistry;
 
 use crate::logic::plugins::call_error::CallError;
 use crate::logic::plugins::csi_registration::CsiNodeInfo;
+use crate::logic::plugins::device_registration::{RegisterRefusal, Registration};
 use crate::logic::plugins::plugin::PluginInfo;
 use crate::logic::plugins::plugin_states::SocketIdentity;
+use crate::logic::resources::device_manager::devices::{Device, DeviceGrant, PluginOptions};
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::logic::volumes::csi::requests::{ExpandRequest, PublishRequest, StageRequest, VolumeUse};
 
@@ -129,6 +137,55 @@ pub trait CsiCalls: Send + Sync {
     async fn usage(&self, at: &str, volume: &str, path: &str, staging: &str) -> Result<VolumeUse, CallError>;
     /// Grows the file system or the device; gives its size in bytes.
     async fn expand(&self, at: &str, request: ExpandRequest) -> Result<i64, CallError>;
+    /// The calls that are open, by endpoint.
+    fn open_calls(&self) -> Vec<(String, OpenCall)>;
+}
+
+/// Answers a registration of a device plugin, once it is known whether the plugin is used.
+pub type Registrar = Arc<dyn Fn(Registration) -> BoxFuture<'static, Result<(), RegisterRefusal>> + Send + Sync>;
+
+/// The socket where device plugins register: `kubelet.sock` in their directory.
+#[async_trait]
+pub trait DeviceSocket: Send + Sync {
+    /// The path of the plugin's socket of this name.
+    fn endpoint(&self, name: &str) -> String;
+    /// Removes all sockets of the directory, listens, and has registrations answered; says why it ended. Dropping the future
+    /// ends it.
+    async fn serve(&self, registrar: Registrar) -> String;
+    /// Why plugins cannot register now.
+    fn problem(&self) -> Option<String>;
+}
+
+/// The devices of one plugin, now and with each change.
+#[async_trait]
+pub trait DeviceList: Send + Sync {
+    /// All devices by name, as soon as they changed; `None` when the plugin tells no more. One question at a time. After many
+    /// answers it takes its time.
+    ///
+    /// # Errors
+    /// The plugin does not answer as it should; nothing comes after that.
+    async fn next(&self) -> Result<Option<BTreeMap<String, Device>>, CallError>;
+}
+
+/// The calls to a device plugin, each with a deadline. `at` is the plugin's endpoint.
+#[async_trait]
+pub trait DeviceCalls: Send + Sync {
+    /// Connects anew, and asks which calls the plugin wants: 10 s at most.
+    async fn connect(&self, at: &str) -> Result<PluginOptions, CallError>;
+    /// Its devices.
+    fn list(&self, at: &str) -> Arc<dyn DeviceList>;
+    /// The devices of `available` that the plugin would take, `count` with those that are `required`: 30 s at most.
+    async fn prefer(
+        &self,
+        at: &str,
+        available: Vec<String>,
+        required: Vec<String>,
+        count: usize,
+    ) -> Result<Vec<String>, CallError>;
+    /// Gives devices to one container: 120 s at most.
+    async fn allocate(&self, at: &str, ids: Vec<String>) -> Result<DeviceGrant, CallError>;
+    /// A container with these devices is about to start: 30 s at most.
+    async fn pre_start(&self, at: &str, ids: Vec<String>) -> Result<(), CallError>;
     /// The calls that are open, by endpoint.
     fn open_calls(&self) -> Vec<(String, OpenCall)>;
 }

@@ -1,16 +1,21 @@
 //! A node without plugins: for tests and simulations that play none.
 
 use std::collections::BTreeMap;
+use std::future;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::stream;
 
-use super::{CsiCalls, Hints, OpenCall, PluginError, PluginRegistration, PluginRegistry};
+use super::{
+    CsiCalls, DeviceCalls, DeviceList, DeviceSocket, Hints, OpenCall, PluginError, PluginRegistration, PluginRegistry,
+    Registrar,
+};
 use crate::logic::plugins::call_error::{CallError, CallProblem};
 use crate::logic::plugins::csi_registration::CsiNodeInfo;
 use crate::logic::plugins::plugin::PluginInfo;
 use crate::logic::plugins::plugin_states::SocketIdentity;
+use crate::logic::resources::device_manager::devices::{Device, DeviceGrant, PluginOptions};
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::requests::{ExpandRequest, PublishRequest, StageRequest, VolumeUse};
@@ -136,6 +141,55 @@ impl CsiCalls for NoPlugins {
 
     async fn expand(&self, _: &str, _: ExpandRequest) -> Result<i64, CallError> {
         nobody("NodeExpandVolume")
+    }
+
+    fn open_calls(&self) -> Vec<(String, OpenCall)> {
+        vec![]
+    }
+}
+
+#[async_trait]
+impl DeviceSocket for NoPlugins {
+    fn endpoint(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
+    async fn serve(&self, _: Registrar) -> String {
+        future::pending().await
+    }
+
+    fn problem(&self) -> Option<String> {
+        None
+    }
+}
+
+#[async_trait]
+impl DeviceList for NoPlugins {
+    async fn next(&self) -> Result<Option<BTreeMap<String, Device>>, CallError> {
+        nobody("ListAndWatch")
+    }
+}
+
+#[async_trait]
+impl DeviceCalls for NoPlugins {
+    async fn connect(&self, _: &str) -> Result<PluginOptions, CallError> {
+        nobody("GetDevicePluginOptions")
+    }
+
+    fn list(&self, _: &str) -> Arc<dyn DeviceList> {
+        Arc::new(Self)
+    }
+
+    async fn prefer(&self, _: &str, _: Vec<String>, _: Vec<String>, _: usize) -> Result<Vec<String>, CallError> {
+        nobody("GetPreferredAllocation")
+    }
+
+    async fn allocate(&self, _: &str, _: Vec<String>) -> Result<DeviceGrant, CallError> {
+        nobody("Allocate")
+    }
+
+    async fn pre_start(&self, _: &str, _: Vec<String>) -> Result<(), CallError> {
+        nobody("PreStartContainer")
     }
 
     fn open_calls(&self) -> Vec<(String, OpenCall)> {

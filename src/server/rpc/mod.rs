@@ -1,10 +1,12 @@
-//! gRPC on Unix sockets: what hardware pods have (PodResources), and the pods themselves (the Pods API).
+//! gRPC on Unix sockets: what hardware pods have (PodResources), the pods themselves (the Pods API), and where device plugins
+//! register.
 //!
-//! Started, and started again, by the actor `Server`. Anyone who may enter the socket's folder may ask, as upstream.
+//! Started, and started again, by the actor `Server`; the registration by `DevicePlugins`. Anyone who may enter the socket's folder may ask, as upstream.
 //! Answers are made when somebody asks; nothing is kept for it.
 
 mod call_gate;
 mod connections;
+mod device_registration;
 mod pod_bytes;
 mod pod_resources;
 mod pods;
@@ -16,6 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tonic::service::Routes;
+
+pub use device_registration::DeviceRegistration;
 
 use super::backend::Backend;
 use crate::actors::server::Listener;

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::node::node_object::same_amount;
 use crate::logic::resources::EPHEMERAL_STORAGE;
+use crate::logic::resources::device_manager::devices::{Health, Inventory, Session};
 use crate::logic::resources::node_cgroups::MachineSize;
 use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{
@@ -85,6 +86,24 @@ pub struct DeviceResources {
     pub allocatable: ResourceList,
     /// Resources whose plugin is gone.
     pub removed: BTreeSet<String>,
+}
+
+impl DeviceResources {
+    /// The resources of these plugins (RES-45): each device counts, and may be given while it is healthy.
+    pub fn of(inventory: &Inventory) -> Self {
+        let mut resources = Self::default();
+        let amount = |count: usize| Quantity::from_units(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSi);
+        for (name, known) in inventory {
+            if known.session == Session::Forgotten {
+                resources.removed.insert(name.clone());
+                continue;
+            }
+            let healthy = known.devices.values().filter(|device| device.health == Health::Healthy).count();
+            resources.capacity.insert(name.clone(), amount(known.devices.len()));
+            resources.allocatable.insert(name.clone(), amount(healthy));
+        }
+        resources
+    }
 }
 
 /// Sets capacity and allocatable. Without a machine (it could not be read) the node has no CPU and no memory.

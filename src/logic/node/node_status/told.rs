@@ -15,13 +15,8 @@ pub enum NodeNews {
     Runtime(RuntimeFact),
     /// Which resources run short; from the eviction manager.
     Pressure(Pressure),
-    /// The resources of device plugins, and whether their checkpoint was lost; from the resource manager.
-    Devices {
-        /// The resources that they offer.
-        offered: DeviceResources,
-        /// There was no checkpoint when the agent started: what an earlier Node says of devices does not hold.
-        lost: bool,
-    },
+    /// The resources of device plugins; from `DevicePlugins`.
+    Devices(DeviceResources),
     /// Attachable volumes in use, sorted; from the volume manager, once it knows.
     VolumesInUse(Vec<String>),
     /// Why volumes cannot be used yet; from whoever registers storage drivers.
@@ -43,7 +38,8 @@ pub struct Told {
     pub pressure: Pressure,
     /// The resources that device plugins offer.
     pub devices: DeviceResources,
-    /// Whether the checkpoint of device plugins was lost.
+    /// Whether there was no directory of device plugins when the agent started: what an earlier Node says of devices does
+    /// not hold.
     pub devices_lost: bool,
     /// Attachable volumes in use, sorted; `None` until that is known, which leaves what the Node says (NODE-24).
     pub volumes_in_use: Option<Vec<String>>,
@@ -65,7 +61,7 @@ impl Told {
             NodeNews::Health(health) => self.health = Some(health),
             NodeNews::Runtime(runtime) => self.runtime = Some(runtime),
             NodeNews::Pressure(pressure) => self.pressure = pressure,
-            NodeNews::Devices { offered, lost } => (self.devices, self.devices_lost) = (offered, lost),
+            NodeNews::Devices(offered) => self.devices = offered,
             NodeNews::VolumesInUse(volumes) => self.volumes_in_use = Some(volumes),
             NodeNews::StorageProblem(problem) => self.storage_problem = problem,
             NodeNews::ShutdownProblem(problem) => self.shutdown_problem = problem,

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::logic::resources::device_manager::devices::{Device, PluginOptions, ResourceDevices};
 
 const GIB: i64 = 1 << 30;
 
@@ -144,6 +145,37 @@ fn devices_are_counted_and_lost_ones_are_zero() {
     let (capacity, allocatable) = (texts(status.capacity.as_ref()), texts(status.allocatable.as_ref()));
     assert_eq!((capacity["example.com/gpu"], allocatable["example.com/gpu"]), ("4", "3"));
     assert_eq!((capacity["example.com/nic"], allocatable["example.com/nic"]), ("0", "0"));
+}
+
+/// RES-45: a plugin that is gone leaves its resource with 0 of it that may be given, and later with 0 in all. A resource that an
+/// administrator gave the Node stays.
+#[test]
+fn every_device_counts_and_healthy_ones_may_be_given() {
+    let device = |health| Device { health, nodes: BTreeSet::new() };
+    let (healthy, ill) = (device(Health::Healthy), device(Health::Unhealthy));
+    let resource = |devices: Vec<Device>, session| {
+        let devices = devices.into_iter().enumerate().map(|(number, device)| (format!("d{number}"), device)).collect();
+        ResourceDevices { devices, options: PluginOptions::default(), session }
+    };
+    let inventory: Inventory = [
+        ("example.com/live", resource(vec![healthy.clone(), healthy, ill.clone()], Session::Live)),
+        ("example.com/none", resource(vec![], Session::Live)),
+        ("example.com/stopped", resource(vec![ill.clone(), ill.clone()], Session::Stopped)),
+        ("example.com/forgotten", resource(vec![ill.clone(), ill], Session::Forgotten)),
+    ]
+    .into_iter()
+    .map(|(name, devices)| (name.to_owned(), devices))
+    .collect();
+    let before = quantities(&[("example.com/forgotten", "2"), ("example.com/patched", "7")]);
+    let mut status = NodeStatus { capacity: before, ..NodeStatus::default() };
+    set(&mut status, &settings(), Some(&machine()), None, &DeviceResources::of(&inventory));
+    let (capacity, allocatable) = (texts(status.capacity.as_ref()), texts(status.allocatable.as_ref()));
+    let amounts = |name: &str| (capacity[name], allocatable[name]);
+    assert_eq!(amounts("example.com/live"), ("3", "2"));
+    assert_eq!(amounts("example.com/none"), ("0", "0"));
+    assert_eq!(amounts("example.com/stopped"), ("2", "0"));
+    assert_eq!(amounts("example.com/forgotten"), ("0", "0"));
+    assert_eq!(amounts("example.com/patched"), ("7", "7"));
 }
 
 #[test]
