@@ -27,6 +27,8 @@ use crate::platform::files::checkpoints::Checkpoints;
 mod books;
 mod hardware;
 mod reconcile;
+#[cfg(test)]
+mod tests;
 
 use books::{Entries, Pages, Reply};
 use hardware::Hardware;

@@ -24,6 +24,8 @@ use crate::platform::files::checkpoints::Checkpoints;
 
 /// Wait before files that could not be read or written are tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// The answer about a pod that has ended while its question waited.
+const UNWANTED: &str = "nobody wants the pod any more";
 
 type Answers = BTreeMap<PodUid, Placing>;
 
@@ -88,12 +90,12 @@ impl AllocationManager {
     pub(super) fn receive_hardware(&mut self, message: HardwareMsg, context: &mut Context<AllocationManagerMsg>) {
         match message {
             HardwareMsg::Place(request) => {
+                self.hardware.take_holders(request.holders.as_ref());
                 self.hardware.queue.push(request);
                 self.serve(context);
             }
             HardwareMsg::Holders(holders) => {
-                self.hardware.holders = Some(holders);
-                self.hardware.is_due = true;
+                self.hardware.take_holders(Some(&holders));
                 self.serve(context);
             }
             HardwareMsg::Find { pod, starting, reply } => self.find(pod, starting, reply, context),
@@ -165,7 +167,7 @@ impl AllocationManager {
             let _ = reply.send(managers.pinning_of(&pod)); // The asker may have left.
         }
         if let Some(container) = starting {
-            self.hardware.started.push((pod, container));
+            self.hardware.note_start(pod, container);
             self.serve(context);
         }
     }
@@ -184,17 +186,18 @@ impl AllocationManager {
         for (pod, container) in hardware.started.drain(..) {
             managers.container_starts(&pod, &container);
         }
-        let requests = std::mem::take(&mut hardware.queue);
-        let newest = requests.iter().filter_map(|request| request.holders.clone()).next_back();
-        hardware.holders = newest.or(hardware.holders.take());
-        if let Some(holders) = &hardware.holders {
+        let holders = hardware.holders.as_deref();
+        if let Some(holders) = holders {
             managers.keep_only(holders);
         }
-        let answers: Vec<_> = requests
+        let mut decide = |pod: &Pod| match holders.is_none_or(|holders| holders.contains(&uid_of(pod))) {
+            true => place(managers, pod, context),
+            false => Placing::NotYet(UNWANTED.to_owned()),
+        };
+        let answers: Vec<_> = std::mem::take(&mut hardware.queue)
             .into_iter()
             .map(|PlaceRequest { pods, reply, .. }| {
-                let answers = pods.iter().map(|pod| (uid_of(pod), place(managers, pod, context))).collect();
-                (reply, answers)
+                (reply, pods.iter().map(|pod| (uid_of(pod), decide(pod))).collect())
             })
             .collect();
         hardware.is_due = false;
@@ -252,6 +255,21 @@ impl AllocationManager {
 }
 
 impl Hardware {
+    /// The newest word about who holds hardware counts, also for questions that still wait.
+    fn take_holders(&mut self, holders: Option<&Arc<BTreeSet<PodUid>>>) {
+        if let Some(holders) = holders {
+            self.holders = Some(Arc::clone(holders));
+            self.is_due = true;
+        }
+    }
+
+    /// A container is created now. Without managers its worker has no answer, does not create it, and asks again.
+    fn note_start(&mut self, pod: Arc<Pod>, container: String) {
+        if self.managers.is_ok() {
+            self.started.push((pod, container));
+        }
+    }
+
     fn has_work(&self) -> bool {
         self.must_write || self.is_due || !self.queue.is_empty() || !self.started.is_empty()
     }
@@ -287,4 +305,19 @@ pub(super) async fn read(files: &dyn Checkpoints) -> Result<StateFiles, String> 
     let cpus = files.read(StateFiles::CPUS).await.map_err(|error| error.to_string())?;
     let memory = files.read(StateFiles::MEMORY).await.map_err(|error| error.to_string())?;
     Ok(StateFiles { cpus, memory })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_are_noted_only_where_managers_can_take_them() {
+        let mut hardware = Hardware::new(Arc::default());
+        hardware.note_start(Arc::default(), "main".to_owned());
+        assert!(hardware.started.is_empty(), "nobody would ever take it");
+        hardware.managers = Ok(ResourceManagers::default());
+        hardware.note_start(Arc::default(), "main".to_owned());
+        assert_eq!(hardware.started.len(), 1);
+    }
 }

@@ -8,7 +8,7 @@ mod managers;
 mod pinning;
 mod record;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use held::{Allocation, Allocations, DeviceGroup, MemoryBlock};
 pub use managers::{ManagerFigures, ResourceManagers, RestoreError, StateFiles, TopologyCounts};

@@ -23,7 +23,7 @@ use crate::logic::resources::topology::policy::{Options, Policy, PolicyKind, Sco
 const GIB: u64 = 1 << 30;
 
 /// CPU 0 and 1 GiB of node 0 are kept for the host.
-fn managers(kind: PolicyKind) -> ResourceManagers {
+pub(crate) fn managers(kind: PolicyKind) -> ResourceManagers {
     let cpu = |cpu: u32| {
         let node = u8::try_from(cpu / 4).expect("two nodes");
         CpuInfo { cpu, core: cpu, socket: u32::from(node), node, uncore: u32::from(node) }
@@ -50,7 +50,7 @@ fn managers(kind: PolicyKind) -> ResourceManagers {
 }
 
 /// A Guaranteed pod of this UID with one container.
-fn owner(uid: &str, cpu: &str, memory: &str) -> Pod {
+pub(crate) fn owner(uid: &str, cpu: &str, memory: &str) -> Pod {
     let amounts = format!("cpu={cpu},memory={memory}");
     let mut pod = testing::pod(vec![testing::container("main", &amounts, &amounts)], vec![]);
     pod.metadata.uid = Some(uid.to_owned());

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use ractor::RpcReplyPort;
 
+use crate::actors::kit::address::AskError;
 use crate::actors::kit::context::Context;
 use crate::actors::pods::pod_manager::PodManager;
 use crate::logic::model::ids::PodUid;
@@ -27,12 +29,20 @@ impl PodManager {
     pub(super) fn place(&mut self, pods: Vec<(PodUid, Arc<Pod>)>, context: &mut Context<PodManagerMsg>) {
         self.admissions.placements.ask(pods);
         let Some(pods) = self.admissions.placements.begin() else { return };
-        let holders = self.holders();
-        self.admissions.placements.note_told(holders.clone());
-        let (to, cause) = (self.args.to.allocation_manager.clone(), context.cause());
+        // Those that it is about are wanted, also where an earlier judgement refused them.
+        let holders = self.holders().map(|holders| {
+            let asked = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(PodUid::from);
+            Arc::new(holders.iter().cloned().chain(asked).collect::<BTreeSet<_>>())
+        });
+        // Sent within the turn, so that it cannot overtake or fall behind what is told of holders.
+        let (reply, answer) = ractor::concurrency::oneshot();
+        let request = PlaceRequest { pods, holders: holders.clone(), reply: RpcReplyPort::from(reply) };
+        let message = AllocationManagerMsg::Hardware(HardwareMsg::Place(request));
+        let has_room = context.try_tell(&self.args.to.allocation_manager, message);
+        self.admissions.placements.note_told(holders.filter(|_| has_room));
         let work = async move {
-            let ask = |reply| AllocationManagerMsg::Hardware(HardwareMsg::Place(PlaceRequest { pods, holders, reply }));
-            to.ask(cause, PATIENCE, ask).await.map_err(|error| error.to_string())
+            let answered = tokio::time::timeout(PATIENCE, answer).await.map_err(|_| AskError::Late.to_string())?;
+            answered.map_err(|_| AskError::Dropped.to_string())
         };
         context.start("place pods", "hardware", work, |outcome| {
             PodManagerMsg::Admission(AdmissionMsg::Placed(outcome.into()))
