@@ -98,7 +98,8 @@ pub(super) fn check_state(managers: &ResourceManagers, root_dir: &Path) -> Resul
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("read {}: {error}", root_dir.join(name).display())),
     };
-    let files = StateFiles { cpus: read(StateFiles::CPUS)?, memory: read(StateFiles::MEMORY)? };
+    // The file of devices ends no start, and is read later.
+    let files = StateFiles { cpus: read(StateFiles::CPUS)?, memory: read(StateFiles::MEMORY)?, devices: None };
     let path = |name: &str| root_dir.join(name).display().to_string();
     managers.restored(&files, path).map(drop).map_err(|error| error.to_string())
 }

@@ -190,6 +190,14 @@ pub fn is_extended(name: &str) -> bool {
     foreign && !domain.is_empty() && (1..=63).contains(&rest.len()) && !rest.contains('/')
 }
 
+/// Whether a container of the pod asks for a resource that a device plugin may have.
+pub fn asks_extended(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    let mut limits =
+        containers.flat_map(|container| container.resources.iter().flat_map(|own| own.limits.iter().flatten()));
+    limits.any(|(name, _)| is_extended(name))
+}
+
 /// The amount of one resource, nothing when absent.
 fn amount(list: &ResourceList, name: &str) -> Quantity {
     list.get(name).copied().unwrap_or(Quantity::ZERO)

@@ -8,6 +8,7 @@ use super::PluginNews;
 use crate::logic::plugins::call_error::CallError;
 use crate::logic::plugins::device_registration::{RegisterRefusal, Registration};
 use crate::logic::plugins::device_sessions::DevicePluginView;
+pub use crate::logic::resources::device_manager::calls::{DeviceUse, Preference};
 use crate::logic::resources::device_manager::devices::{Device, DeviceGrant, PluginOptions};
 use crate::messages::{Ended, Panicked, describe};
 
@@ -88,25 +89,3 @@ pub enum DevicePluginsMsg {
 }
 
 describe!(DevicePluginsMsg);
-
-/// Devices of one resource for one container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceUse {
-    /// As `vendor.com/gpu`.
-    pub resource: String,
-    /// The plugin's names of them.
-    pub ids: Vec<String>,
-}
-
-/// A choice that the plugin may help with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preference {
-    /// As `vendor.com/gpu`.
-    pub resource: String,
-    /// Devices that may be taken.
-    pub available: Vec<String>,
-    /// Devices that must be among them.
-    pub required: Vec<String>,
-    /// How many in all.
-    pub count: usize,
-}

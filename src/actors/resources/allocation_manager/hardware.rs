@@ -213,7 +213,7 @@ impl AllocationManager {
     fn write_state(&mut self, state: StateFiles, context: &mut Context<AllocationManagerMsg>) {
         let files = Arc::clone(&self.args.files);
         let work = async move {
-            let StateFiles { cpus, memory } = state;
+            let StateFiles { cpus, memory, .. } = state;
             for (name, bytes) in [(StateFiles::CPUS, cpus), (StateFiles::MEMORY, memory)] {
                 if let Some(bytes) = bytes {
                     files.write(name, bytes).await.map_err(|error| error.to_string())?;
@@ -304,7 +304,7 @@ fn uid_of(pod: &Pod) -> PodUid {
 pub(super) async fn read(files: &dyn Checkpoints) -> Result<StateFiles, String> {
     let cpus = files.read(StateFiles::CPUS).await.map_err(|error| error.to_string())?;
     let memory = files.read(StateFiles::MEMORY).await.map_err(|error| error.to_string())?;
-    Ok(StateFiles { cpus, memory })
+    Ok(StateFiles { cpus, memory, devices: None })
 }
 
 #[cfg(test)]

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::held::{Allocation, Allocations, MemoryBlock};
+use super::held::{Allocation, Allocations, DeviceGroup, MemoryBlock};
 use super::pinning::{ContainerPinning, PodPinning};
 use super::record::PlacementRecord;
 use crate::logic::model::histogram::Histogram;
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cpu_manager::checkpoint::{self as cpu_file, KnownContainers, Unrestorable};
 use crate::logic::resources::cpu_manager::{CpuFigures, CpuManager, CpuPolicy, CpuState, PodLevelGates, StateError};
+use crate::logic::resources::device_manager::{DeviceManager, Places, checkpoint as device_file};
 use crate::logic::resources::memory_manager::{
     self, Block, Gates, Machine, MemoryFigures, MemoryManager, MemoryPolicy, Reserved, STATE_FILE,
 };
@@ -35,13 +36,15 @@ static ADMISSION_BOUNDS: [Duration; 15] = {
     bounds
 };
 
-/// The two files of state, as the disk has them; `None`: there is none yet.
+/// The files of state, as the disk has them; `None`: there is none yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StateFiles {
     /// `cpu_manager_state`.
     pub cpus: Option<Vec<u8>>,
     /// `memory_manager_state`.
     pub memory: Option<Vec<u8>>,
+    /// `kubelet_internal_checkpoint`, in the directory of device plugins.
+    pub devices: Option<Vec<u8>>,
 }
 
 impl StateFiles {
@@ -49,6 +52,8 @@ impl StateFiles {
     pub const CPUS: &'static str = cpu_file::FILE_NAME;
     /// The name of the memory manager's file.
     pub const MEMORY: &'static str = STATE_FILE;
+    /// The name of the device manager's file.
+    pub const DEVICES: &'static str = device_file::FILE_NAME;
 }
 
 /// Why the managers cannot go on from their files; the texts are upstream's, which ends then.
@@ -97,8 +102,9 @@ pub struct ManagerFigures {
 #[derive(Clone, Debug)]
 pub struct ResourceManagers {
     topology: TopologyManager,
-    cpus: CpuManager,
-    memory: MemoryManager,
+    pub(super) devices: DeviceManager,
+    pub(super) cpus: CpuManager,
+    pub(super) memory: MemoryManager,
     /// Gate `DisableCPUQuotaWithExclusiveCPUs`.
     lifts_quota: bool,
     records: BTreeMap<PodUid, PlacementRecord>,
@@ -147,6 +153,7 @@ impl ResourceManagers {
             scope,
         };
         Ok(Self {
+            devices: DeviceManager::new(topology.policy.nodes()),
             topology,
             cpus: CpuManager::new(cpus, CpuState::default())?,
             memory,
@@ -177,6 +184,10 @@ impl ResourceManagers {
         if let Some(bytes) = &files.memory {
             restored.memory.restore(bytes, &path(StateFiles::MEMORY))?;
         }
+        // As upstream, a file of devices that cannot be believed ends nothing. Whoever reads files sets it aside.
+        if let Some(kept) = files.devices.as_ref().and_then(|bytes| device_file::parse(bytes).ok()) {
+            restored.devices.restore(kept);
+        }
         Ok(restored)
     }
 
@@ -187,15 +198,22 @@ impl ResourceManagers {
 
     /// The files of state.
     pub fn files(&self) -> StateFiles {
-        StateFiles { cpus: Some(self.cpus.checkpoint()), memory: Some(self.memory.to_file().into_bytes()) }
+        StateFiles {
+            cpus: Some(self.cpus.checkpoint()),
+            memory: Some(self.memory.to_file().into_bytes()),
+            devices: self.devices.checkpoint(),
+        }
     }
 
-    /// Whether both files say the same of these managers.
+    /// Whether all files say the same of these managers.
     pub fn has_state_of(&self, other: &Self) -> bool {
-        self.cpus.state() == other.cpus.state() && self.memory.state() == other.memory.state()
+        self.cpus.state() == other.cpus.state()
+            && self.memory.state() == other.memory.state()
+            && self.devices.has_state_of(&other.devices)
     }
 
-    /// Gives a pod its hardware, all of it or none. A pod that has it already keeps it.
+    /// Gives a pod its hardware, all of it or none. A pod that has it already keeps it. Devices of plugins need
+    /// [`admit`](Self::admit).
     ///
     /// # Errors
     /// Why the pod is refused.
@@ -203,7 +221,7 @@ impl ResourceManagers {
         let uid = uid_of(pod);
         let explain = |container: &Container| Some((container.name.clone(), self.memory.explain(pod, container)?));
         let memory = containers(pod).filter_map(explain).collect();
-        let admission = self.topology.admit(&mut [&mut self.cpus, &mut self.memory], pod);
+        let admission = self.topology.admit(&mut [&mut self.devices, &mut self.cpus, &mut self.memory], pod);
         let given = self.cpus.take_given().into_iter().map(|(container, given)| (container, given.taken));
         let figures = admission.figures;
         self.counts.requests += figures.requests;
@@ -212,7 +230,13 @@ impl ResourceManagers {
         self.counts.alignment_failures += figures.alignment_failures;
         self.memory_figures = self.memory_figures.plus(self.memory.take_figures());
         let refusal = admission.result.clone().err();
-        let record = PlacementRecord { topology: admission.explanations, cpus: given.collect(), memory, refusal };
+        let record = PlacementRecord {
+            topology: admission.explanations,
+            cpus: given.collect(),
+            memory,
+            devices: self.devices.taken_by_now(),
+            refusal,
+        };
         self.keep_record(&uid, record);
         admission.result
     }
@@ -223,8 +247,8 @@ impl ResourceManagers {
     }
 
     /// A pod that is asked about again, and has all it wants, keeps the record of its first admission.
-    fn keep_record(&mut self, uid: &PodUid, record: PlacementRecord) {
-        let gives_nothing_new = record.refusal.is_none() && record.cpus.is_empty();
+    pub(super) fn keep_record(&mut self, uid: &PodUid, record: PlacementRecord) {
+        let gives_nothing_new = record.refusal.is_none() && record.cpus.is_empty() && record.devices.is_empty();
         if record.is_empty() || (gives_nothing_new && self.records.contains_key(uid)) {
             return;
         }
@@ -246,13 +270,14 @@ impl ResourceManagers {
         let of_memory = self.memory.state().assignments.iter();
         gone.extend(of_memory.flat_map(|(uid, own)| own.keys().map(|name| (PodUid::from(uid.as_str()), name.clone()))));
         gone.retain(|(uid, _)| !active.contains(uid));
+        let had_devices = self.devices.keep_only(active);
         for (uid, container) in &gone {
             self.cpus.remove_container(uid, container);
             self.memory.remove_container(uid.as_str(), container);
         }
         let refused = &self.refused;
         self.records.retain(|uid, _| active.contains(uid) || refused.contains(uid));
-        !gone.is_empty()
+        had_devices || !gone.is_empty()
     }
 
     /// A container is about to be created: memory of init containers before it is free.
@@ -269,6 +294,7 @@ impl ResourceManagers {
                 cpus: self.cpus.affinity(&uid, &container.name).to_string(),
                 mems: mems.map(|nodes| nodes.to_string()).unwrap_or_default(),
                 no_quota: self.lifts_quota && self.cpus.has_exclusive_cpus(pod, container),
+                devices: self.devices.devices_of_container(&uid, &container.name).0,
             };
             (container.name.clone(), place)
         };
@@ -300,6 +326,10 @@ impl ResourceManagers {
                 of(&mut allocations, uid, name, &mut |one| one.memory = blocks.iter().map(memory_block).collect());
             }
         }
+        for ((uid, name), places) in self.devices.places() {
+            of(&mut allocations, uid, &name, &mut |one| one.devices = groups(&places));
+        }
+        allocations.allocatable.devices = groups(&self.devices.allocatable());
         allocations.allocatable.cpu_ids = self.cpus.allocatable().iter().collect();
         allocations.allocatable.memory = self.memory.allocatable().iter().map(memory_block).collect();
         allocations
@@ -321,7 +351,16 @@ fn memory_block(block: &Block) -> MemoryBlock {
     MemoryBlock { memory_type: block.kind.clone(), bytes: block.size, nodes }
 }
 
-fn uid_of(pod: &Pod) -> PodUid {
+fn groups(places: &Places) -> Vec<DeviceGroup> {
+    let group = |((resource, nodes), ids): (&(String, BTreeSet<u32>), &Vec<String>)| DeviceGroup {
+        resource: resource.clone(),
+        ids: ids.clone(),
+        nodes: (!nodes.is_empty()).then(|| nodes.iter().copied().collect()),
+    };
+    places.iter().map(group).collect()
+}
+
+pub(super) fn uid_of(pod: &Pod) -> PodUid {
     PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
 }
 

@@ -1,11 +1,12 @@
 //! Hardware that containers own: given when their pod is admitted, kept on the disk, taken back when the pod is over.
 //!
-//! Pure. `AllocationManager` owns the [`ResourceManagers`]: the managers of CPUs and memory, and the topology manager that
+//! Pure. `AllocationManager` owns the [`ResourceManagers`]: the managers of CPUs, memory and devices, and the topology manager that
 //! aligns what they give. The rest of the folder is what others see of them: the PodResources API, the runtime, people.
 
 mod held;
 mod managers;
 mod pinning;
+mod placing;
 mod record;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,4 +14,5 @@ pub(crate) mod tests;
 pub use held::{Allocation, Allocations, DeviceGroup, MemoryBlock};
 pub use managers::{ManagerFigures, ResourceManagers, RestoreError, StateFiles, TopologyCounts};
 pub use pinning::{ContainerPinning, PodPinning};
+pub use placing::{Holding, Placement};
 pub use record::PlacementRecord;

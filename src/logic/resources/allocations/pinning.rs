@@ -1,6 +1,8 @@
-//! CPUs and NUMA nodes of a pod's containers, as the runtime hears of them.
+//! CPUs, NUMA nodes and devices of a pod's containers, as the runtime hears of them.
 
 use std::collections::BTreeMap;
+
+use crate::logic::resources::device_manager::ContainerDevices;
 
 /// The part of the machine that a pod runs on. Without managers, and for pods that were given nothing, it restricts nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct ContainerPinning {
     pub mems: String,
     /// It has no CPU quota (RES-31).
     pub no_quota: bool,
+    /// The parts that its devices bring (RES-41).
+    pub devices: ContainerDevices,
 }
 
 impl PodPinning {

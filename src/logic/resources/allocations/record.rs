@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::logic::resources::cpu_manager::take::Taken;
+use crate::logic::resources::device_manager::calls::Need;
 use crate::logic::resources::memory_manager::MemoryExplanation;
 use crate::logic::resources::topology::admission::Refusal;
 use crate::logic::resources::topology::explanation::Explanation;
@@ -17,6 +18,8 @@ pub struct PlacementRecord {
     pub cpus: BTreeMap<String, Taken>,
     /// The state of each NUMA node's memory before, by container.
     pub memory: BTreeMap<String, MemoryExplanation>,
+    /// The devices of each container and resource.
+    pub devices: BTreeMap<Need, Vec<String>>,
     /// Why the pod was refused; nothing was given then.
     pub refusal: Option<Refusal>,
 }
@@ -39,6 +42,9 @@ impl PlacementRecord {
         }
         for (container, memory) in &self.memory {
             lines.push(format!("{}: memory: {memory}", named(container)));
+        }
+        for (Need { container, resource }, ids) in &self.devices {
+            lines.push(format!("{}: {resource}: {}", named(container), ids.join(", ")));
         }
         lines.extend(self.refusal.as_ref().map(|refusal| format!("refused: {refusal}")));
         lines

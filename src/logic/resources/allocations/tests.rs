@@ -68,7 +68,7 @@ fn a_pod_is_given_cpus_and_memory_of_one_node() {
     let pod = owner("a", "4", "2Gi");
     assert_eq!(managers.place(&pod), Ok(()));
     let pinning = managers.pinning_of(&pod);
-    let main = ContainerPinning { cpus: "4-7".to_owned(), mems: "1".to_owned(), no_quota: true };
+    let main = ContainerPinning { cpus: "4-7".to_owned(), mems: "1".to_owned(), no_quota: true, ..Default::default() };
     assert_eq!((pinning.of("main"), pinning.no_quota), (main, true), "node 0 has three CPUs to give");
     let other = owner("b", "500m", "1Gi");
     assert_eq!(managers.place(&other), Ok(()));
@@ -167,7 +167,8 @@ fn the_policies_none_give_nothing_and_say_so_in_their_files() {
     managers.place(&owner("a", "2", "1Gi")).expect("takes all");
     assert_eq!(managers.pinning_of(&owner("a", "2", "1Gi")).of("main"), ContainerPinning::default());
     assert_eq!(managers.allocations(), Allocations::default());
-    let StateFiles { cpus, memory } = managers.files();
+    let StateFiles { cpus, memory, devices } = managers.files();
+    assert_eq!(devices, None, "there is no plugin");
     let text = |bytes: Option<Vec<u8>>| String::from_utf8(bytes.expect("a file")).expect("text");
     assert_eq!(text(cpus), r#"{"policyName":"none","defaultCpuSet":"","checksum":1353318690}"#);
     assert_eq!(text(memory), r#"{"policyName":"None","machineState":{},"checksum":4236770233}"#);

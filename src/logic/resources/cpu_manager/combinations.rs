@@ -1,7 +1,11 @@
 //! Combinations: all choices of some of several things, in the order in which upstream goes through them.
 
 /// Gives each choice of `size` of `count` things, as places in ascending order, the lowest first, until `each` says no.
-pub(super) fn each_combination(count: usize, size: usize, each: &mut impl FnMut(&[usize]) -> bool) {
+pub(in crate::logic::resources) fn each_combination(
+    count: usize,
+    size: usize,
+    each: &mut impl FnMut(&[usize]) -> bool,
+) {
     if size == 0 || size > count {
         return;
     }

@@ -22,6 +22,7 @@ pub mod take;
 mod tests;
 pub mod topology;
 
+pub(in crate::logic::resources) use combinations::each_combination;
 pub use cpu_set::CpuSet;
 pub use demand::PodLevelGates;
 pub use manager::{CpuCounts, CpuFigures, CpuManager, CpuPolicy, Isolation};
