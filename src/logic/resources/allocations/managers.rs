@@ -184,7 +184,7 @@ impl ResourceManagers {
         if let Some(bytes) = &files.memory {
             restored.memory.restore(bytes, &path(StateFiles::MEMORY))?;
         }
-        // As upstream, a file of devices that cannot be believed ends nothing. Whoever reads files sets it aside.
+        // As upstream, a file of devices that cannot be believed ends nothing. The reader of the files sets it aside.
         if let Some(kept) = files.devices.as_ref().and_then(|bytes| device_file::parse(bytes).ok()) {
             restored.devices.restore(kept);
         }

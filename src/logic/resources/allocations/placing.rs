@@ -28,7 +28,7 @@ pub enum Placement {
     Call {
         /// The devices.
         taken: Vec<(Need, Vec<String>)>,
-        /// What the pod had before.
+        /// Hardware that the pod had before.
         before: Holding,
     },
 }

@@ -15,7 +15,7 @@ pub(super) const NO_NODE: i64 = -1;
 pub struct Owned {
     /// By NUMA node; a device that is near several is with each of them.
     pub nodes: BTreeMap<i64, BTreeSet<String>>,
-    /// What the plugin gives along with them. `None` while the plugin is asked: they are taken, and not given yet.
+    /// Things that the plugin gives along with them. `None` while the plugin is asked: they are taken, and not given yet.
     pub grant: Option<DeviceGrant>,
 }
 

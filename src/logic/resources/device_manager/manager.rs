@@ -35,7 +35,7 @@ pub struct Opinion {
     pub asked: u32,
 }
 
-/// What is known beside the pod when it is admitted.
+/// Facts beside the pod when it is admitted.
 #[derive(Clone, Debug, Default)]
 pub struct Inquiry {
     /// The plugins' opinions so far.

@@ -1,4 +1,4 @@
-//! What holds for all pods and devices.
+//! Rules that hold for all pods and devices.
 
 use proptest::prelude::*;
 
