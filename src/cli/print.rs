@@ -77,7 +77,7 @@ pub(super) fn plugins(rows: &[PluginRow], wide: bool, colours: bool) -> String {
     if rows.is_empty() {
         return "no plugins on this node\n".to_owned();
     }
-    let mut head = vec!["TYPE", "NAME", "STATE", "SINCE", "VERSIONS", "ENDPOINT", "CALLS"];
+    let mut head = vec!["TYPE", "NAME", "STATE", "SINCE", "VERSIONS", "ENDPOINT", "DEVICES", "CALLS"];
     if wide {
         head.push("SOCKET");
     }
@@ -86,7 +86,7 @@ pub(super) fn plugins(rows: &[PluginRow], wide: bool, colours: bool) -> String {
     let cells = |row: &PluginRow| {
         let mood = match row.state.as_str() {
             "registered" => Mood::Good,
-            "failed" => Mood::Bad,
+            "failed" | "stopped" | "forgotten" => Mood::Bad,
             _ => Mood::Pending,
         };
         let calls: Vec<String> = row.calls.iter().map(call).collect();
@@ -101,6 +101,7 @@ pub(super) fn plugins(rows: &[PluginRow], wide: bool, colours: bool) -> String {
             age_of(row.age_seconds).into(),
             or_dash(&row.versions.join(",")).into(),
             or_dash(&row.endpoint).into(),
+            row.devices.map_or("-".to_owned(), |shown| format!("{}/{}", shown.healthy, shown.all)).into(),
             or_dash(&calls).into(),
         ];
         if wide {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::open_streams::Streams;
-use crate::actors::agent::Agent;
+use crate::actors::agent::{Agent, PluginAdapters};
 use crate::actors::kit::trace::Trace;
 use crate::actors::tree::Directory;
 use crate::cri::RuntimeService;
@@ -21,7 +21,6 @@ use crate::logic::statistics::build::Facts;
 use crate::platform::host::chance::Chance;
 use crate::platform::logs::log_reader::LogReader;
 use crate::platform::logs::node_logs::NodeLogs;
-use crate::platform::plugins::CsiCalls;
 use crate::telemetry::{Metrics, Sources};
 
 /// See the module.
@@ -44,8 +43,8 @@ pub struct Backend {
     pub(super) log_reader: Arc<dyn LogReader>,
     /// The node's own logs.
     pub(super) node_logs: Arc<dyn NodeLogs>,
-    /// Calls of storage drivers, which are shown while they are open.
-    pub(super) csi: Arc<dyn CsiCalls>,
+    /// Plugins: their calls are shown while they are open.
+    pub(super) plugins: PluginAdapters,
     /// Chance.
     pub(super) chance: Arc<dyn Chance>,
     /// Counts requests, and is shown.
@@ -77,7 +76,7 @@ impl Backend {
             runtime: Arc::clone(&adapters.runtime),
             log_reader: Arc::clone(&adapters.logs.reader),
             node_logs: Arc::clone(&adapters.logs.node),
-            csi: Arc::clone(&adapters.plugins.csi),
+            plugins: adapters.plugins.clone(),
             chance: Arc::clone(&adapters.chance),
             metrics,
             sources: sources(agent),

@@ -319,7 +319,7 @@ async fn health_is_told_in_upstreams_words() {
     let node = Node::plain();
     node.start().await;
     let router = routes::healthz(Arc::clone(&node.backend));
-    let all = "[+]ping ok\n[+]log ok\n[+]syncloop ok\n";
+    let all = "[+]ping ok\n[+]log ok\n[+]syncloop ok\n[+]device-plugin ok\n";
     for (method, path, status, body) in [
         ("GET", "/healthz", 200, "ok".to_owned()),
         ("POST", "/healthz", 200, "ok".to_owned()),
@@ -331,8 +331,8 @@ async fn health_is_told_in_upstreams_words() {
             "GET",
             "/healthz?verbose&exclude=log&exclude=x%20y",
             200,
-            "[+]ping ok\n[+]log excluded: ok\n[+]syncloop ok\nwarn: some health checks cannot be excluded: no matches \
-             for \"x y\"\nhealthz check passed\n"
+            "[+]ping ok\n[+]log excluded: ok\n[+]syncloop ok\n[+]device-plugin ok\nwarn: some health checks cannot be \
+             excluded: no matches for \"x y\"\nhealthz check passed\n"
                 .to_owned(),
         ),
         ("GET", "/healthz/", 404, "404 page not found\n".to_owned()),
@@ -356,7 +356,9 @@ async fn a_pod_manager_that_stays_down_is_no_health() {
     node.clock.seconds.store(31, Ordering::SeqCst);
     assert_eq!(ask().await, 500);
     let (_, body) = ask_routes(&router, "GET", "/healthz").await;
-    assert_eq!(body, "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n");
+    let failed =
+        "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\n[+]device-plugin ok\nhealthz check failed\n";
+    assert_eq!(body, failed);
     let (_, body) = ask_routes(&router, "GET", "/healthz/syncloop").await;
     assert_eq!(body, "internal server error: PodManager has been down for 31s\n");
     assert_eq!(ask_routes(&router, "GET", "/healthz?exclude=syncloop").await.0.as_u16(), 200);

@@ -61,7 +61,8 @@ pub struct PluginRow {
     pub endpoint: String,
     /// Versions of its protocol.
     pub versions: Vec<String>,
-    /// How far its registration is: `asked`, `judged`, `told`, `registered`, `failed`.
+    /// How far its registration is: `asked`, `judged`, `told`, `registered`, `failed`; of a device plugin that is gone
+    /// `stopped`, and five minutes later `forgotten`.
     pub state: String,
     /// Since it is in that state.
     pub age_seconds: Option<f64>,
@@ -69,6 +70,18 @@ pub struct PluginRow {
     pub last_error: String,
     /// Calls that are open.
     pub calls: Vec<CallShown>,
+    /// The devices of a device plugin.
+    pub devices: Option<DevicesShown>,
+}
+
+/// The devices of one plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DevicesShown {
+    /// Those that may be given.
+    pub healthy: usize,
+    /// All of them.
+    pub all: usize,
 }
 
 /// A call to a plugin that is open.
@@ -77,7 +90,7 @@ pub struct PluginRow {
 pub struct CallShown {
     /// The method.
     pub method: String,
-    /// The volume that it is about.
+    /// The volume or the devices that it is about.
     pub about: String,
     /// Since it began.
     pub age_seconds: Option<f64>,

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use futures_util::{Stream, stream};
+use futures_util::stream;
 use hyper_util::rt::TokioIo;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
+use tonic::codegen::BoxStream;
 use tonic::transport::{Endpoint, Uri};
 use tonic::{Code, Request, Response, Status};
 use tower::service_fn;
@@ -236,12 +236,10 @@ impl DevicePlugin for Plugin {
         Ok(Response::new(self.switches().options))
     }
 
-    type ListAndWatchStream = Pin<Box<dyn Stream<Item = Result<device::ListAndWatchResponse, Status>> + Send>>;
-
     async fn list_and_watch(
         &self,
         _: Request<device::Empty>,
-    ) -> Result<Response<Self::ListAndWatchStream>, Status> {
+    ) -> Result<Response<BoxStream<device::ListAndWatchResponse>>, Status> {
         self.enter("ListAndWatch", &[]).await?;
         let mut told = self.0.devices.subscribe();
         told.mark_changed();

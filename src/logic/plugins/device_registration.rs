@@ -1,4 +1,4 @@
-//! Registrations of device plugins, and which are refused (RES-40).
+//! Registrations of device plugins, and which are refused (RES-39).
 //!
 //! A resource's name becomes a label and a field of the Node, an endpoint the name of a file: both are checked here, before
 //! anybody uses them.
@@ -127,7 +127,7 @@ mod tests {
         check(&Registration { version, endpoint, resource }).err().map(|refusal| refusal.to_string())
     }
 
-    /// RES-40.
+    /// RES-39.
     #[test]
     fn registrations_are_refused_in_upstreams_words() {
         assert_eq!(refusal("v1beta1", "gpu.sock", "vendor.com/gpu"), None);
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// RES-40: an endpoint is a file of the directory.
+    /// RES-39: an endpoint is a file of the directory.
     #[test]
     fn endpoints_that_are_paths_are_refused() {
         let long = "a".repeat(256);

@@ -1,5 +1,5 @@
 //! The sessions with device plugins, one for each resource: who registered, which devices there are, and how it ended
-//! (RES-39, RES-40, RES-45).
+//! (RES-39, RES-40, RES-43).
 //!
 //! Owned by `DevicePlugins`, which feeds it and carries out its actions. A new registration of a resource replaces the old
 //! session once the new plugin answers. The devices of a session that ended stay, all unhealthy: for five minutes with their

@@ -24,9 +24,9 @@ use crate::platform::host::clock::Clock;
 /// How long a plugin may take to say which calls it wants.
 const OPTIONS_LIMIT: Duration = DIAL_LIMIT;
 /// How long it may take to choose among devices.
-const PREFER_LIMIT: Duration = Duration::from_secs(30);
+const PREFER_LIMIT: Duration = Duration::from_secs(10);
 /// How long it may take to give devices to a container.
-const ALLOCATE_LIMIT: Duration = Duration::from_secs(120);
+const ALLOCATE_LIMIT: Duration = Duration::from_secs(30);
 /// How long it may take before a start of a container, as upstream's.
 const PRE_START_LIMIT: Duration = Duration::from_secs(30);
 /// The most devices of one plugin, and the longest name of one.

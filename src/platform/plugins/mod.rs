@@ -7,11 +7,16 @@
 mod calls;
 mod csi;
 pub mod device_folder;
+#[cfg(test)]
+mod device_tests;
 mod devices;
 mod none;
 #[cfg(test)]
 #[path = "../../../tests/support/csi_driver.rs"]
 pub(crate) mod played;
+#[cfg(test)]
+#[path = "../../../tests/support/device_plugin.rs"]
+pub(crate) mod played_devices;
 mod registration;
 mod registry;
 mod socket;
@@ -174,7 +179,7 @@ pub trait DeviceCalls: Send + Sync {
     async fn connect(&self, at: &str) -> Result<PluginOptions, CallError>;
     /// Its devices.
     fn list(&self, at: &str) -> Arc<dyn DeviceList>;
-    /// The devices of `available` that the plugin would take, `count` with those that are `required`: 30 s at most.
+    /// The devices of `available` that the plugin would take, `count` with those that are `required`: 10 s at most.
     async fn prefer(
         &self,
         at: &str,
@@ -182,7 +187,7 @@ pub trait DeviceCalls: Send + Sync {
         required: Vec<String>,
         count: usize,
     ) -> Result<Vec<String>, CallError>;
-    /// Gives devices to one container: 120 s at most.
+    /// Gives devices to one container: 30 s at most.
     async fn allocate(&self, at: &str, ids: Vec<String>) -> Result<DeviceGrant, CallError>;
     /// A container with these devices is about to start: 30 s at most.
     async fn pre_start(&self, at: &str, ids: Vec<String>) -> Result<(), CallError>;

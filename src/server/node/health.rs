@@ -15,7 +15,7 @@ use crate::server::reply::{self, Reply};
 use crate::telemetry::log_progress;
 
 /// The checks, in the order in which they are told.
-pub const CHECKS: [&str; 3] = ["ping", "log", "syncloop"];
+pub const CHECKS: [&str; 4] = ["ping", "log", "syncloop", "device-plugin"];
 /// A turn that is open for longer fails the check.
 const TURN_MAX: Duration = Duration::from_secs(2 * STUCK_AFTER.as_secs());
 /// `PodManager` may be between two incarnations for this long.
@@ -62,6 +62,7 @@ impl Health {
         match name {
             "log" => self.check_log(backend),
             "syncloop" => self.check_sync_loop(backend),
+            "device-plugin" => backend.plugins.device_socket.problem().map_or(Ok(()), Err),
             _ => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! `v1beta1.Registration` on `kubelet.sock`: where device plugins register (RES-39, RES-40).
+//! `v1beta1.Registration` on `kubelet.sock`: where device plugins register (RES-39).
 //!
 //! Opened by the actor `DevicePlugins`, and anew after its restart, so that plugins register once more. Keeps why plugins
 //! cannot register, for the health check.

@@ -64,6 +64,8 @@ always counter   kubelet_lifecycle_handler_http_fallbacks_total
        counter   kubelet_preemptions preemption_signal
        counter   kubelet_evictions eviction_signal
        histogram kubelet_eviction_stats_age_seconds eviction_signal
+       counter   kubelet_device_plugin_registration_total resource_name
+       histogram kubelet_device_plugin_alloc_duration_seconds resource_name
 always histogram kubelet_pleg_relist_duration_seconds
 always histogram kubelet_pleg_relist_interval_seconds
 always histogram kubelet_pleg_pod_relist_duration_seconds
@@ -215,6 +217,8 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::PodPreempted { resource: "cpu" },
         Observation::PodEvicted { signal: "memory.available" },
         Observation::EvictionStatsUsed { signal: "memory.available", age: SECOND },
+        Observation::DevicePluginRegistered { resource: "vendor.com/gpu" },
+        Observation::DevicesAllocated { resource: "vendor.com/gpu", took: SECOND },
         Observation::OrphanFound,
         Observation::PodCameBack { is_static: true },
         Observation::StatusSent { took: SECOND },

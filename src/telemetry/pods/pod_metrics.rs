@@ -5,6 +5,7 @@ use std::time::Duration;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::attempt_metrics::AttemptMetrics;
+use super::device_metrics::DeviceMetrics;
 use super::sacrifice_metrics::SacrificeMetrics;
 use super::start_metrics::StartMetrics;
 use crate::logic::model::ids::PodUid;
@@ -23,6 +24,7 @@ pub(in crate::telemetry) struct PodMetrics {
     worker_start: Histogram,
     refused: IntCounterVec,
     sacrifices: SacrificeMetrics,
+    devices: DeviceMetrics,
     orphans: IntCounter,
     came_back: IntCounterVec,
     status_sent: Histogram,
@@ -56,6 +58,7 @@ impl PodMetrics {
                 &["reason"],
             ),
             sacrifices: SacrificeMetrics::new(registry),
+            devices: DeviceMetrics::new(registry),
             orphans: registrar.counter(
                 "kubelet_orphaned_runtime_pods_total",
                 "[ALPHA] Number of pods that have been detected in the container runtime without being already known to \
@@ -101,7 +104,10 @@ impl PodMetrics {
                 self.came_back.with_label_values(&[if *is_static { "true" } else { "" }]).inc();
             }
             Observation::StatusSent { took } => self.status_sent.observe(took.as_secs_f64()),
-            _ => return self.starts.observe(what) || self.attempts.observe(what) || self.sacrifices.observe(what),
+            _ => {
+                let counted = self.starts.observe(what) || self.attempts.observe(what);
+                return counted || self.sacrifices.observe(what) || self.devices.observe(what);
+            }
         }
         true
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use self::runtime::PlayedRuntime;
-use self::server::PlayedServer;
+pub(in crate::actors) use self::server::PlayedServer;
 use crate::actors::agent::{
     Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PluginAdapters, PodAdapters, SourceAdapters,
 };
@@ -174,6 +174,19 @@ pub(in crate::actors) fn played_agent_with(
     adjust(&mut settings, &mut adapters);
     let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });
     PlayedAgent { agent, runtime, doubts, folder }
+}
+
+/// The agent of this node over a played API server that keeps its Node.
+pub(in crate::actors) fn node_agent_with(
+    server: &PlayedServer,
+    clock: Arc<dyn Clock>,
+    adjust: impl FnOnce(&mut Settings, &mut Adapters),
+) -> PlayedAgent {
+    played_agent_with(server.api(), clock, None, |settings, adapters| {
+        settings.node_name = NODE.to_owned();
+        settings.node = node_settings();
+        adjust(settings, adapters);
+    })
 }
 
 /// The agent's actors that have to do with the Node object, and what they are played.

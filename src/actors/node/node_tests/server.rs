@@ -22,7 +22,7 @@ type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send
 
 /// See the module.
 #[derive(Clone, Default)]
-pub(super) struct PlayedServer {
+pub(in crate::actors) struct PlayedServer {
     state: Arc<Mutex<State>>,
 }
 
@@ -46,7 +46,7 @@ struct State {
 
 impl PlayedServer {
     /// As the agent reaches it.
-    pub(super) fn api(&self) -> ApiServer {
+    pub(in crate::actors) fn api(&self) -> ApiServer {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
@@ -76,7 +76,7 @@ impl PlayedServer {
     }
 
     /// The Node as it is.
-    pub(super) fn node(&self) -> Option<Value> {
+    pub(in crate::actors) fn node(&self) -> Option<Value> {
         self.state.lock().expect("not poisoned").node.clone()
     }
 

@@ -7,6 +7,8 @@
 
 mod calls;
 mod registering;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -89,7 +89,7 @@ pub struct DeviceResources {
 }
 
 impl DeviceResources {
-    /// The resources of these plugins (RES-45): each device counts, and may be given while it is healthy.
+    /// The resources of these plugins (RES-40): each device counts, and may be given while it is healthy.
     pub fn of(inventory: &Inventory) -> Self {
         let mut resources = Self::default();
         let amount = |count: usize| Quantity::from_units(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSi);

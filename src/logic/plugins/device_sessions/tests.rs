@@ -81,7 +81,7 @@ fn in_use() -> DeviceSessions {
     sessions
 }
 
-/// RES-39.
+/// RES-39, RES-40.
 #[test]
 fn a_plugin_is_asked_answered_and_watched() {
     let mut sessions = in_use();
@@ -97,7 +97,7 @@ fn a_plugin_is_asked_answered_and_watched() {
     assert_eq!(sessions.step(listed(7, "z"), ms(800)), [], "nor is what a session says that nobody knows");
 }
 
-/// RES-40.
+/// RES-39.
 #[test]
 fn a_plugin_that_does_not_answer_is_refused_and_leaves_the_one_in_use() {
     let mut sessions = in_use();
@@ -132,7 +132,7 @@ fn a_newer_plugin_replaces_the_older_one() {
     assert!(!sessions.step(connected(4), ms(2000)).is_empty());
 }
 
-/// RES-45: the end of a plugin makes all its devices unhealthy, and its capacity goes five minutes later.
+/// RES-43: the end of a plugin makes all its devices unhealthy, and its capacity goes five minutes later.
 #[test]
 fn a_plugin_that_is_gone_keeps_its_capacity_for_five_minutes() {
     let mut sessions = in_use();
@@ -169,7 +169,7 @@ fn a_plugin_of_the_registry_goes_with_its_registration_socket() {
     assert_eq!(entry(&sessions, GPU), Some((SessionState::Stopped, String::new())));
 }
 
-/// RES-45: after a start of the agent nothing can be given of a resource that an earlier run knew.
+/// RES-43: after a start of the agent nothing can be given of a resource that an earlier run knew.
 #[test]
 fn a_remembered_resource_has_no_devices_until_its_plugin_is_back() {
     let mut sessions = in_use();
@@ -181,7 +181,7 @@ fn a_remembered_resource_has_no_devices_until_its_plugin_is_back() {
     assert_eq!(entry(&sessions, "vendor.com/old"), Some((SessionState::Forgotten, String::new())));
 }
 
-/// RES-39: a plugin that tells its devices without an end costs others little.
+/// RES-40: a plugin that tells its devices without an end costs others little.
 #[test]
 fn a_flood_of_devices_is_published_at_a_bounded_pace() {
     let mut sessions = in_use();
@@ -196,7 +196,7 @@ fn a_flood_of_devices_is_published_at_a_bounded_pace() {
     assert_eq!(entry(&sessions, GPU), Some((SessionState::Live, "a b".to_owned())));
 }
 
-/// RES-40: resources are bounded, and failed registrations take no other's place.
+/// RES-39: resources are bounded, and failed registrations take no other's place.
 #[test]
 fn resources_are_bounded_in_number() {
     let mut sessions = DeviceSessions::default();

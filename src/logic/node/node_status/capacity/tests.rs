@@ -147,7 +147,7 @@ fn devices_are_counted_and_lost_ones_are_zero() {
     assert_eq!((capacity["example.com/nic"], allocatable["example.com/nic"]), ("0", "0"));
 }
 
-/// RES-45: a plugin that is gone leaves its resource with 0 of it that may be given, and later with 0 in all. A resource that an
+/// RES-40, RES-43: a plugin that is gone leaves its resource with 0 of it that may be given, and later with 0 in all. A resource that an
 /// administrator gave the Node stays.
 #[test]
 fn every_device_counts_and_healthy_ones_may_be_given() {
