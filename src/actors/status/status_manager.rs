@@ -18,6 +18,7 @@ use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::pods::node_stop::NodeStop;
 use crate::logic::pods::pod_roster::{config_hash, full_name, is_static};
 use crate::logic::pods::settling::Settling;
+use crate::logic::status::device_health::{DevicesOfPods, with_device_health};
 use crate::logic::status::pod_status::{never_back, newly_ended};
 use crate::logic::status::status_sync::merge::all_ended;
 use crate::logic::status::status_sync::{Answer, Call, Order, Own, StatusSync};
@@ -58,6 +59,8 @@ pub struct StatusManager {
     stopped: BTreeMap<PodUid, Arc<NodeStop>>,
     /// Since when what is here differs from what the API server was sent, in uptime.
     changed: BTreeMap<PodUid, Duration>,
+    /// The health of the devices that pods own.
+    devices: Arc<DevicesOfPods>,
     /// The same of what is on its way.
     sent: BTreeMap<PodUid, Duration>,
     /// Whether all pods are known since the start, and who waits for that.
@@ -83,6 +86,7 @@ impl Actor for StatusManager {
             wake: None,
             refused,
             stopped: BTreeMap::new(),
+            devices: Arc::default(),
             changed: BTreeMap::new(),
             sent: BTreeMap::new(),
             settling: Settling::default(),
@@ -97,6 +101,7 @@ impl Actor for StatusManager {
             StatusManagerMsg::StatusChanged(view) => self.take(view, context),
             StatusManagerMsg::Pods(news) => self.hear_of_pods(news, context),
             StatusManagerMsg::Api(news) => self.hear_of_api(news, context),
+            StatusManagerMsg::Devices(devices) => self.take_devices(devices, context),
             StatusManagerMsg::Answered(uid, outcome) => {
                 let answer = outcome.unwrap_or(Answer::Failed(None));
                 self.count_sent(&uid, &answer, context);
@@ -198,7 +203,18 @@ impl StatusManager {
         }
     }
 
+    /// Statuses of pods show the health of their devices. A pod that gave its devices back goes on showing them.
+    fn take_devices(&mut self, devices: Arc<DevicesOfPods>, context: &Context<StatusManagerMsg>) {
+        let before = std::mem::replace(&mut self.devices, devices);
+        let changed = self.devices.iter().filter(|(uid, own)| before.get(*uid) != Some(*own));
+        let views: Vec<PodView> = changed.filter_map(|(uid, _)| self.pods.get(uid).cloned()).collect();
+        views.into_iter().for_each(|view| self.take(view, context));
+    }
+
     fn take(&mut self, mut view: PodView, context: &Context<StatusManagerMsg>) {
+        if let Some(devices) = self.devices.get(&view.uid) {
+            view.status = with_device_health(&view.status, devices);
+        }
         if let Some(shown) = self.pods.get(&view.uid) {
             never_back(&mut view.status, &shown.status);
         }

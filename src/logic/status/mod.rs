@@ -2,6 +2,7 @@
 //!
 //! May import `formats`, `model`, `resources`, `network`, `manifest` and `pods`.
 
+pub mod device_health;
 pub mod mirror_pods;
 pub mod pod_change;
 pub mod pod_ends;

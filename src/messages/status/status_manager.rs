@@ -8,6 +8,7 @@ use ractor::RpcReplyPort;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::node_stop::NodeStop;
+use crate::logic::status::device_health::DevicesOfPods;
 use crate::logic::status::status_sync::Answer;
 use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::status::pod_watch::PodWatcher;
@@ -90,6 +91,8 @@ pub enum StatusManagerMsg {
     /// From `ApiSource`: what the API server has.
     #[strum(transparent)]
     Api(ApiNews),
+    /// From `AllocationManager`: the health of the devices that pods own.
+    Devices(Arc<DevicesOfPods>),
     /// From itself: a call for this pod ended.
     Answered(PodUid, Result<Answer, Panicked>),
     /// From itself: a timer has ended.
