@@ -117,6 +117,7 @@ pub fn worker_tools(agent: &Agent) -> WorkerTools {
             volume_manager: to.volume_manager.clone(),
             object_cache: to.object_cache.clone(),
             allocation_manager: to.allocation_manager.clone(),
+            device_plugins: to.device_plugins.clone(),
             node_status: to.node_status.clone(),
         },
         clock: Arc::clone(agent.trace.clock()),

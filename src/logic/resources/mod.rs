@@ -205,7 +205,7 @@ fn amount(list: &ResourceList, name: &str) -> Quantity {
 
 /// Builders of pods for the tests of this folder.
 #[cfg(test)]
-pub(in crate::logic) mod testing {
+pub(crate) mod testing {
     use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 
     use super::*;

@@ -15,6 +15,7 @@ use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::images::image_manager::ImageManagerMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::resources::allocation_manager::AllocationManagerMsg;
@@ -159,6 +160,8 @@ pub struct WorkerAddresses {
     pub object_cache: Address<ObjectCacheMsg>,
     /// Keeps what the runtime was told of resources.
     pub allocation_manager: Address<AllocationManagerMsg>,
+    /// Hears of containers with devices that are about to start.
+    pub device_plugins: Address<DevicePluginsMsg>,
     /// Knows the Node.
     pub node_status: Address<NodeStatusMsg>,
 }

@@ -13,6 +13,9 @@ use crate::actors::kit::trace::Cause;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::ContainerResources;
 use crate::logic::resources::allocations::PodPinning;
+use crate::logic::resources::asks_extended;
+use crate::logic::resources::device_manager::calls::DeviceUse;
+use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg, HardwareMsg};
 
@@ -21,6 +24,9 @@ const KEEP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Patience with its answer about hardware, which waits for nothing.
 const PINNING_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Patience with a plugin before a container starts: that of `DevicePlugins` with the call, and a little.
+const PRE_START_PATIENCE: Duration = Duration::from_secs(35);
 
 /// Asks what the runtime was told of the pod before.
 pub(in super::super) fn recall(
@@ -54,14 +60,27 @@ pub(super) async fn note(
 }
 
 impl JobSite {
-    /// Where the pod's containers run; `starting` is about to be created. Where no policy gives anything nobody is asked.
+    /// Where the pod's containers run, and with which devices; `starting` is about to be created. Where no policy gives anything
+    /// nobody is asked about a pod without devices.
     pub(super) async fn pinning(&self, pod: &Pod, starting: Option<&str>, cause: &Cause) -> Result<PodPinning, String> {
-        if !self.tools.settings.resources.owns_hardware {
+        if !self.tools.settings.resources.owns_hardware && !asks_extended(pod) {
             return Ok(PodPinning::default());
         }
         let (pod, starting) = (Arc::new(pod.clone()), starting.map(ToOwned::to_owned));
         let ask = |reply| AllocationManagerMsg::Hardware(HardwareMsg::Find { pod, starting, reply });
         let asked = self.tools.to.allocation_manager.ask(cause.clone(), PINNING_PATIENCE, ask).await;
-        asked.map_err(|error| format!("its CPUs and memory are not known: {error}"))
+        asked.map_err(|error| format!("its hardware is not known: {error}"))
+    }
+
+    /// Announces the start of a container to the plugins of its devices that want it (`PreStartContainer`).
+    pub(super) async fn announce(&self, devices: Vec<DeviceUse>, cause: &Cause) -> Result<(), String> {
+        for device in devices {
+            let ask = |reply| DevicePluginsMsg::PreStart(device, reply);
+            let asked = self.tools.to.device_plugins.ask(cause.clone(), PRE_START_PATIENCE, ask).await;
+            let answered = asked.map_err(|error| error.to_string());
+            let answered = answered.and_then(|answer| answer.map_err(|error| error.to_string()));
+            answered.map_err(|error| format!("device plugin PreStartContainer rpc failed with err: {error}"))?;
+        }
+        Ok(())
     }
 }

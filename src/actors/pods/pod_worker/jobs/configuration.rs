@@ -11,7 +11,7 @@ use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
     sandbox_config,
 };
-use crate::cri::{ContainerConfig, LinuxContainerResources, PodSandboxConfig};
+use crate::cri::{ContainerConfig, Device, LinuxContainerResources, Mount, PodSandboxConfig};
 use crate::logic::environment::field_path::Addresses;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_pod::RuntimeSandbox;
@@ -20,6 +20,7 @@ use crate::logic::network::hostname::PodHostname;
 use crate::logic::network::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
 use crate::logic::pods::container_actions::StartContainer;
 use crate::logic::pods::hooks::stop_signal;
+use crate::logic::resources::device_manager::devices::{DeviceGrant, DeviceMount, DeviceNode};
 use crate::logic::resources::{
     LinuxResources, container_hugepage_limits, container_resources, cpu_burst_notice, overhead_resources, pod_qos,
     sandbox_resources,
@@ -125,6 +126,7 @@ impl JobSite {
         let own = |ip: std::net::IpAddr| ip.to_string();
         let pod_ips = if sandbox.host_network { self.host.reported().map(own).collect() } else { sandbox.ips.clone() };
         let pinning = self.pinning(pod, Some(&start.name), cause).await?.of(&start.name);
+        self.announce(pinning.devices.announced, cause).await?;
         let resources = LinuxContainerResources {
             cpuset_cpus: pinning.cpus,
             cpuset_mems: pinning.mems,
@@ -140,7 +142,7 @@ impl JobSite {
         );
         let (Logs { restart_count, termination_log_path }, etc_hosts_path) = (logs?, etc_hosts_path?);
         let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
-        let devices = DeviceFacts { devices: Self::volume_devices(pod, container, given)?, ..DeviceFacts::default() };
+        let devices = device_facts(pinning.devices.grant, Self::volume_devices(pod, container, given)?);
         let facts = ContainerFacts {
             devices,
             restart_count,
@@ -226,5 +228,60 @@ impl JobSite {
             pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes()
         };
         files.write_etc_hosts(&self.place(), &content).await.map_err(|error| error.to_string())
+    }
+}
+
+/// The parts of a container that plugins of its devices and block volumes bring (RES-41).
+fn device_facts(grant: DeviceGrant, block_volumes: Vec<Device>) -> DeviceFacts {
+    let device = |node: DeviceNode| Device {
+        container_path: node.container_path,
+        host_path: node.host_path,
+        permissions: node.permissions,
+    };
+    let mount = |mount: DeviceMount| Mount {
+        container_path: mount.container_path,
+        host_path: mount.host_path,
+        readonly: mount.read_only,
+        ..Mount::default()
+    };
+    DeviceFacts {
+        devices: grant.devices.into_iter().map(device).chain(block_volumes).collect(),
+        cdi_devices: grant.cdi_devices,
+        mounts: grant.mounts.into_iter().map(mount).collect(),
+        variables: grant.envs.into_iter().collect(),
+        annotations: grant.annotations,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RES-41: a container has all that its plugin gives, and its block volumes beside that.
+    #[test]
+    fn a_container_has_what_its_plugins_give() {
+        let text = |text: &str| text.to_owned();
+        let node = |path: &str| DeviceNode {
+            container_path: format!("/dev/{path}"),
+            host_path: format!("/host/{path}"),
+            permissions: text("rw"),
+        };
+        let grant = DeviceGrant {
+            envs: [(text("GPU"), text("g0"))].into(),
+            mounts: vec![DeviceMount { container_path: text("/lib"), host_path: text("/opt"), read_only: true }],
+            devices: vec![node("gpu")],
+            annotations: [(text("a"), text("b"))].into(),
+            cdi_devices: vec![text("vendor.com/gpu=g0")],
+        };
+        let volume =
+            Device { container_path: text("/dev/disk"), host_path: text("/dev/loop1"), permissions: text("rwm") };
+        let facts = device_facts(grant, vec![volume]);
+        let paths: Vec<_> =
+            facts.devices.iter().map(|one| (one.container_path.as_str(), one.host_path.as_str())).collect();
+        assert_eq!(paths, [("/dev/gpu", "/host/gpu"), ("/dev/disk", "/dev/loop1")]);
+        assert_eq!(facts.cdi_devices, ["vendor.com/gpu=g0"]);
+        assert_eq!((facts.mounts[0].host_path.as_str(), facts.mounts[0].readonly), ("/opt", true));
+        assert_eq!(facts.variables, [(text("GPU"), text("g0"))]);
+        assert_eq!(facts.annotations, [(text("a"), text("b"))].into());
     }
 }
