@@ -97,6 +97,8 @@ pub struct PluginAdapters {
     pub device_socket: Arc<dyn DeviceSocket>,
     /// Calls to device plugins.
     pub devices: Arc<dyn DeviceCalls>,
+    /// The file of the device manager, in the folder of device plugins.
+    pub device_files: Arc<dyn Checkpoints>,
 }
 
 impl PluginAdapters {
@@ -109,7 +111,8 @@ impl PluginAdapters {
             csi: none.clone(),
             volumes: none.clone(),
             device_socket: none.clone(),
-            devices: none,
+            devices: none.clone(),
+            device_files: none,
         }
     }
 }

@@ -167,6 +167,10 @@ pub struct ResourceSettings {
     pub managers: Arc<ResourceManagers>,
     /// `cpuManagerReconcilePeriod`.
     pub cpu_reconcile_period: Duration,
+    /// `--device-plugin-wait`: how long a pod waits for a device plugin that is late; zero: it fails at once.
+    pub device_plugin_wait: Duration,
+    /// Gate `ResourceHealthStatus`: statuses of pods show the health of their devices.
+    pub shows_device_health: bool,
 }
 
 /// The configuration of names and the packet filter.

@@ -113,7 +113,7 @@ macro_rules! children {
                 args: status::status_manager_args,
                 // Each worker tells its status with every change, and the API server shows each back.
                 mailbox: 8192,
-                learns_from: [PodManager, FileSource, HttpSource, ApiSource],
+                learns_from: [PodManager, FileSource, HttpSource, ApiSource, AllocationManager],
             }
             /// Stand-ins of static pods in the API server.
             MirrorManager {
@@ -239,7 +239,7 @@ macro_rules! children {
                 args: plugins::device_plugins_args,
                 // Each container with devices asks as it is placed and as it starts.
                 mailbox: 1024,
-                learns_from: [PluginWatcher],
+                learns_from: [PluginWatcher, AllocationManager],
                 repeats: |_| DevicePluginsMsg::Repeat,
             }
             /// Probes.

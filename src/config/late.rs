@@ -82,6 +82,9 @@ fn check_node(flags: &Flags, config: &Config) -> Result<(), String> {
     if !flags.device_plugin_dir.starts_with('/') {
         return Err(format!("bad socketPath, must be an absolute path: {}", flags.device_plugin_dir));
     }
+    if flags.device_plugin_wait < GoDuration::ZERO {
+        return Err(format!("invalid --device-plugin-wait {}: it is negative", flags.device_plugin_wait));
+    }
     if config.sync_frequency <= GoDuration::ZERO {
         return Err(format!("invalid sync frequency {}", config.sync_frequency.0));
     }

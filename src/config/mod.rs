@@ -237,6 +237,9 @@ impl Serialize for Configz<'_> {
         if self.1.cpu_burst_max_percent != 0 {
             own.insert("cpuBurstMaxPercent".to_owned(), self.1.cpu_burst_max_percent.into());
         }
+        if self.1.device_plugin_wait > GoDuration::ZERO {
+            own.insert("devicePluginWait".to_owned(), self.1.device_plugin_wait.to_string().into());
+        }
         if !self.1.image_gc_exempt.is_empty() {
             own.insert("imageGCExempt".to_owned(), self.1.image_gc_exempt.clone().into());
         }

@@ -72,6 +72,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
         volumes: volumes.clone(),
         device_socket: Arc::new(DeviceRegistration::new(device_folder, Arc::clone(&clock))),
         devices: Arc::new(GrpcDevices::new(device_folder.to_path_buf(), &clock)),
+        device_files: Arc::new(FileCheckpoints::new(device_folder)),
     };
     Ok(Adapters {
         runtime: runtime.clone(),

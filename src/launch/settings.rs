@@ -196,6 +196,8 @@ fn resources(
         eviction: eviction(invocation, &host.node_name)?,
         managers,
         cpu_reconcile_period: config.cpu_manager_reconcile_period.to_std(),
+        device_plugin_wait: invocation.flags.device_plugin_wait.to_std(),
+        shows_device_health: invocation.gates.enabled("ResourceHealthStatus"),
     })
 }
 

@@ -132,6 +132,8 @@ fn resource_settings() -> ResourceSettings {
         eviction: EvictionSettings::default(),
         managers: Arc::default(),
         cpu_reconcile_period: Duration::from_secs(10),
+        device_plugin_wait: Duration::ZERO,
+        shows_device_health: true,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `AllocationManager`: gives pods CPUs and memory of their own, and keeps on the disk what pods were given.
+//! `AllocationManager`: gives pods CPUs, memory and devices of their own, and keeps on the disk what pods were given.
 //!
 //! Parent: Root. Restarted: after a failure; the files have all that was answered for, and who was not answered asks again.
 //! Amounts of resources are `PodManager`'s to give, and workers tell the runtime of them: here they are kept, in two files,
@@ -17,6 +17,7 @@ use crate::cri::RuntimeService;
 use crate::logic::pods::pod_resize::{parse_checkpoint, print_checkpoint};
 use crate::logic::resources::allocations::ResourceManagers;
 use crate::messages::Ended;
+use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::resources::allocation_manager::{
     Actuated, AllocationManagerMsg, Book, FilesMsg, HardwareMsg, Kept, ResizeCounts,
@@ -26,7 +27,9 @@ use crate::platform::files::checkpoints::Checkpoints;
 
 mod books;
 mod hardware;
+mod placing;
 mod reconcile;
+mod state_files;
 #[cfg(test)]
 mod tests;
 
@@ -42,9 +45,17 @@ const READ_RETRY: Duration = Duration::from_secs(1);
 pub struct Args {
     /// The folder of the files.
     pub files: Arc<dyn Checkpoints>,
+    /// The folder of device plugins, with the file of the device manager.
+    pub device_files: Arc<dyn Checkpoints>,
+    /// Carries calls to device plugins.
+    pub device_plugins: Address<DevicePluginsMsg>,
+    /// How long a pod waits for a device plugin that is late (`--device-plugin-wait`); zero: it fails at once.
+    pub device_plugin_wait: Duration,
+    /// Gate `ResourceHealthStatus`: statuses of pods show the health of their devices.
+    pub shows_device_health: bool,
     /// Hears what pods were given.
     pub pod_manager: Address<PodManagerMsg>,
-    /// Knows which containers run.
+    /// Knows which containers run. Hears of the health of devices.
     pub status_manager: Address<StatusManagerMsg>,
     /// Hears of CPUs that running containers are to have from now on.
     pub runtime: Arc<dyn RuntimeService>,
@@ -70,15 +81,15 @@ impl Actor for AllocationManager {
     type Args = Args;
 
     fn begin(args: Args, context: &mut Context<AllocationManagerMsg>) -> Self {
-        read_files(&args.files, context);
-        let hardware = Hardware::new(Arc::clone(&args.managers));
+        read_files(&args, context);
+        let hardware = Hardware::new(Arc::clone(&args.managers), args.device_plugins.clone(), args.device_plugin_wait);
         Self { args, books: None, hardware, held: Held::default(), counts: ResizeCounts::default() }
     }
 
     fn receive(&mut self, message: AllocationManagerMsg, context: &mut Context<AllocationManagerMsg>) {
         match message {
             AllocationManagerMsg::Files(FilesMsg::Read(read)) => self.take_read(read, context),
-            AllocationManagerMsg::Files(FilesMsg::ReadDue) => read_files(&self.args.files, context),
+            AllocationManagerMsg::Files(FilesMsg::ReadDue) => read_files(&self.args, context),
             AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
             AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
             AllocationManagerMsg::Hardware(HardwareMsg::Figures(reply)) => self.hardware.tell_figures(reply),
@@ -111,7 +122,11 @@ impl Actor for AllocationManager {
                 drop(reply.send(self.hardware.allocations())); // The asker may have left.
             }
             AllocationManagerMsg::Hardware(message) => self.receive_hardware(message, context),
-            AllocationManagerMsg::Repeat => self.tell(context),
+            AllocationManagerMsg::Repeat => {
+                self.tell_remembered(context);
+                self.tell_health(true, context);
+                self.tell(context);
+            }
         }
     }
 }
@@ -236,17 +251,17 @@ impl AllocationManager {
     }
 }
 
-fn read_files(files: &Arc<dyn Checkpoints>, context: &mut Context<AllocationManagerMsg>) {
-    let files = Arc::clone(files);
-    context.start("read allocations", "checkpoints", async move { read_all(&*files).await }, |read| {
+fn read_files(args: &Args, context: &mut Context<AllocationManagerMsg>) {
+    let (files, devices) = (Arc::clone(&args.files), Arc::clone(&args.device_files));
+    context.start("read allocations", "checkpoints", async move { read_all(&*files, &*devices).await }, |read| {
         AllocationManagerMsg::Files(FilesMsg::Read(read.into()))
     });
 }
 
-async fn read_all(files: &dyn Checkpoints) -> Result<Kept, String> {
+async fn read_all(files: &dyn Checkpoints, devices: &dyn Checkpoints) -> Result<Kept, String> {
     let allocated = read(files, Book::Allocated).await?;
     let actuated = read(files, Book::Actuated).await?;
-    Ok(Kept { allocated, actuated, hardware: hardware::read(files).await? })
+    Ok(Kept { allocated, actuated, hardware: state_files::read(files, devices).await? })
 }
 
 /// A file that cannot be believed is set aside and not obeyed (SEC-58); upstream does not start with one.

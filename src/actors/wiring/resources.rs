@@ -9,6 +9,10 @@ use crate::actors::resources::{allocation_manager, process_placement, resource_m
 pub fn allocation_manager_args(agent: &Agent) -> allocation_manager::Args {
     allocation_manager::Args {
         files: Arc::clone(&agent.adapters.checkpoints),
+        device_files: Arc::clone(&agent.adapters.plugins.device_files),
+        device_plugins: agent.directory.device_plugins.clone(),
+        device_plugin_wait: agent.settings.resources.device_plugin_wait,
+        shows_device_health: agent.settings.resources.shows_device_health,
         pod_manager: agent.directory.pod_manager.clone(),
         status_manager: agent.directory.status_manager.clone(),
         runtime: Arc::clone(&agent.adapters.runtime),

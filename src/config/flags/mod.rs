@@ -46,6 +46,8 @@ pub struct Flags {
     pub socket: String,
     /// `--device-plugin-dir`, ours: where device plugins register.
     pub device_plugin_dir: String,
+    /// `--device-plugin-wait`, ours: how long a pod waits for a device plugin that is late.
+    pub device_plugin_wait: GoDuration,
     /// `--hostname-override`: the node's name; empty: the host's.
     pub hostname_override: String,
     /// `--node-ip`: an address, or two between commas; empty: found out.
@@ -120,6 +122,7 @@ impl Flags {
             root_dir: text("root-dir"),
             socket: text("socket"),
             device_plugin_dir: text("device-plugin-dir"),
+            device_plugin_wait: duration("device-plugin-wait"),
             hostname_override: text("hostname-override"),
             node_ip: text("node-ip"),
             node_labels: serde_json::from_value(value("node-labels")).unwrap_or_default(),

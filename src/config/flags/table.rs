@@ -71,6 +71,7 @@ pub const FLAGS: &[Flag] = &[
     own("root-dir", Syntax::Text, "/var/lib/kubelet", "Where the agent keeps its files."),
     own("socket", Syntax::Text, super::LOCAL_SOCKET, "The agent's socket for its subcommands, for root on the node alone. (Not in upstream.)"),
     own("device-plugin-dir", Syntax::Text, super::DEVICE_PLUGIN_DIR, "Where device plugins register, and where their sockets are. (Not in upstream, whose place this is.)"),
+    own("device-plugin-wait", Syntax::Duration, "0s", "How long a pod waits for a device plugin that has not registered yet, or has no healthy device, before it fails; 0: it fails at once, as upstream. (Not in upstream.)"),
     own("hostname-override", Syntax::Text, "", "The node's name, if it is not the host's."),
     own("node-ip", Syntax::Text, "", "The node's address, or one of each family."),
     own("node-labels", Syntax::Labels, "", "Labels to register with, as key=value."),

@@ -4,6 +4,7 @@ use super::super::flags::parse::Parsed;
 use super::super::flags::table::{FLAGS, Target};
 use super::super::{Config, Configz, FeatureGates, Flags, decode, fields::CONFIGURATION};
 use super::{Folder, decoded, document, run};
+use crate::config::GoDuration;
 use crate::config::fields::kinds::{self, Kind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -29,6 +30,8 @@ fn configz_names_our_own_settings_where_they_change_decisions() {
     assert_eq!(shown(&set)["podwright"], json!({ "evictionByAvailableMemory": true }));
     let set = Flags { cpu_burst_max_percent: 50, follow_machine_size: true, ..flags() };
     assert_eq!(shown(&set)["podwright"], json!({ "cpuBurstMaxPercent": 50, "followMachineSize": true }));
+    let set = Flags { device_plugin_wait: GoDuration::parse("90s").expect("a duration"), ..flags() };
+    assert_eq!(shown(&set)["podwright"], json!({ "devicePluginWait": "1m30s" }));
     let exempt = vec!["docker.io/library/nginx".to_owned()];
     let set = Flags { image_gc_exempt: exempt.clone(), ..flags() };
     assert_eq!(shown(&set)["podwright"], json!({ "imageGCExempt": exempt }));

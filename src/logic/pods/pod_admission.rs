@@ -107,7 +107,7 @@ pub struct Surroundings<'a> {
     /// Whether what is known of the Node is new enough to refuse this pod by its labels alone.
     pub may_go_by_node: &'a dyn Fn(&PodUid) -> bool,
     /// The word of the managers of CPUs and memory about this pod; `None`: they are to be asked.
-    pub placed: &'a dyn Fn(&PodUid) -> Option<&'a Placing>,
+    pub placed: &'a dyn Fn(&PodUid, &Pod) -> Option<&'a Placing>,
     /// Preempted pods that still take room.
     pub leaving: &'a [Arc<Pod>],
     /// The node.
@@ -198,7 +198,7 @@ impl Admissions {
         let mut judged = Judged::default();
         for (uid, pod) in new {
             // Hardware that it owns is known, too, once the managers were asked.
-            if self.goes_on(&uid, at) && !is_over(&pod) && (at.placed)(&uid).is_none() {
+            if self.goes_on(&uid, at) && !is_over(&pod) && (at.placed)(&uid, &pod).is_none() {
                 judged.unplaced.push((uid.clone(), Arc::clone(&pod)));
             }
             // A pod that is over takes no room and is not judged: it only has to be cleared away.
@@ -347,13 +347,13 @@ pub fn has_room(pod: &Pod, room: &Room, node: &Node, pod_level: bool) -> bool {
 
 /// The verdict on a pod that room and affinity need not be looked at for; hardware comes last of these, as upstream.
 fn before_room(pod: &Pod, at: Surroundings<'_>) -> Option<Verdict> {
-    before_predicates(pod, at.abilities).or_else(|| by_placing((at.placed)(&uid_of(pod))))
+    before_predicates(pod, at.abilities).or_else(|| by_placing((at.placed)(&uid_of(pod), pod)))
 }
 
 /// The verdict by the managers' word about a pod; `None` when they leave the decision to others.
 fn by_placing(placed: Option<&Placing>) -> Option<Verdict> {
     match placed {
-        Some(Placing::Given) => None,
+        Some(Placing::Given | Placing::GivenDevices(_)) => None,
         Some(Placing::Refused { reason, message }) => Some(never(reason.clone(), message.clone())),
         Some(Placing::NotYet(why)) => Some(not_yet(AdmissionWait::Hardware(Some(why.clone())))),
         None => Some(Verdict::Unplaced),
@@ -366,7 +366,9 @@ fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) 
     if let Some(verdict) = before_room(pod, at) {
         return (verdict, vec![]);
     }
-    let found = failures(pod, room, node, abilities.pod_level);
+    let placed = (at.placed)(&uid_of(pod), pod);
+    let mut found = failures(pod, room, node, abilities.pod_level);
+    found.retain(|failure| !failure.is_settled_by(placed));
     if !found.is_empty() && found.iter().all(Failure::is_of_labels) && !(at.may_go_by_node)(&uid_of(pod)) {
         return (Verdict::Unsure, vec![]);
     }
@@ -389,7 +391,7 @@ fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) 
 
 /// A critical pod, and too little of something: pods that are not yet on the way out may have to go. Gives those.
 fn make_room(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
-    let pod_level = at.abilities.pod_level;
+    let (pod_level, placed) = (at.abilities.pod_level, (at.placed)(&uid_of(pod), pod));
     let leaving: BTreeSet<PodUid> =
         at.leaving.iter().map(|pod| uid_of(pod)).chain(chosen.iter().map(|victim| victim.uid.clone())).collect();
     let staying: Vec<(&PodUid, &Arc<Pod>)> = room.pods().filter(|(uid, _)| !leaving.contains(*uid)).collect();
@@ -397,6 +399,7 @@ fn make_room(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) ->
     let missing: Vec<Missing> = failures(pod, &without, at.node, pod_level)
         .into_iter()
         .filter_map(|failure| match failure {
+            settled if settled.is_settled_by(placed) => None,
             Failure::Shortage { name, requested, used, capacity } => {
                 Some(Missing { name, amount: requested.saturating_sub(capacity.saturating_sub(used)) })
             }

@@ -13,7 +13,7 @@ use crate::logic::model::pressure::Pressure;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
-use crate::logic::pods::pod_admission::placing::Placing;
+use crate::logic::pods::pod_admission::placing::{Placing, QuestionId};
 use crate::logic::pods::pod_lifecycle::Demand;
 use crate::logic::pods::pod_manager::leftovers::{Found, Swept};
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
@@ -134,7 +134,7 @@ pub enum WorkersMsg {
     StartMore,
 }
 
-/// Messages of `PodManager` to itself about the admission of pods.
+/// Messages about the admission of pods, most of them of `PodManager` to itself.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum AdmissionMsg {
     /// From `PodManager`: a pod that makes room for a critical one should have ended by now.
@@ -142,9 +142,11 @@ pub enum AdmissionMsg {
     /// From `PodManager`: the Node was read once more, for pods that only its labels keep away.
     NodeReread(Ended<Box<Node>>),
     /// From `PodManager`: the managers of CPUs and memory were asked about pods; their answers.
-    Placed(Ended<BTreeMap<PodUid, Placing>>),
+    Placed(QuestionId, Ended<BTreeMap<PodUid, Placing>>),
     /// From `PodManager`: pods that they could not decide about are to be asked about again.
     PlaceAgainDue,
+    /// From `AllocationManager`: devices have changed, and pods wait for a plugin that is late.
+    DevicesCame,
 }
 
 /// Messages of `PodManager` to itself about resizes.

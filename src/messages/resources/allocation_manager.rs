@@ -13,7 +13,8 @@ use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 use crate::logic::resources::allocations::{Allocations, ManagerFigures, PlacementRecord, PodPinning, StateFiles};
 use crate::logic::resources::cpu_manager::CpuSet;
-use crate::logic::resources::device_manager::devices::Inventory;
+use crate::logic::resources::device_manager::calls::Need;
+use crate::logic::resources::device_manager::devices::{DeviceGrant, Inventory};
 use crate::messages::{Ended, describe};
 
 /// Bounds of `kubelet_pod_resize_duration_milliseconds`.
@@ -65,6 +66,9 @@ pub enum HardwareMsg {
     },
     /// From `DevicePlugins`: what plugins say of their devices now.
     Devices(Arc<Inventory>),
+    /// From itself: a device plugin was asked about a pod, and answered or did not.
+    #[strum(transparent)]
+    Device(DeviceStep),
     /// From the server: why was the pod given its hardware, or refused?
     Explain(PodUid, RpcReplyPort<Option<PlacementRecord>>),
     /// From the metrics: what was counted; nothing until the files were read.
@@ -81,6 +85,15 @@ pub enum HardwareMsg {
     Reconciled(Ended<BTreeMap<ContainerId, CpuSet>>),
 }
 
+/// Messages of `AllocationManager` to itself, about calls of device plugins.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum DeviceStep {
+    /// From `AllocationManager`: the devices that a plugin prefers for the pod.
+    Preferred(PodUid, Ended<Vec<String>>),
+    /// From `AllocationManager`: what a plugin gives one of the pod's containers along with its devices.
+    Allocated(PodUid, Need, Ended<DeviceGrant>),
+}
+
 /// Pods that are to be given hardware.
 #[derive(Debug)]
 pub struct PlaceRequest {
@@ -88,6 +101,8 @@ pub struct PlaceRequest {
     pub pods: Vec<Arc<Pod>>,
     /// No other pods than these hold hardware; `None` until every source was heard.
     pub holders: Option<Arc<BTreeSet<PodUid>>>,
+    /// Those of them that run since before the agent's start: they keep the devices that they have.
+    pub running: BTreeSet<PodUid>,
     /// Takes an answer for each pod.
     pub reply: RpcReplyPort<BTreeMap<PodUid, Placing>>,
 }

@@ -21,6 +21,8 @@ use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::requests::{ExpandRequest, PublishRequest, StageRequest, VolumeUse};
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{Ownership, VolumePlace};
+use crate::platform::files::FileError;
+use crate::platform::files::checkpoints::Checkpoints;
 use crate::platform::volumes::csi::{CsiHost, DeviceHold, DeviceHolds};
 use crate::platform::volumes::{Progress, VolumeError};
 
@@ -34,6 +36,20 @@ fn no_socket(socket: &str) -> PluginError {
 
 fn nobody<T>(method: &'static str) -> Result<T, CallError> {
     Err(CallError { method, problem: CallProblem::Unreachable("there are no plugins here".to_owned()) })
+}
+
+/// Nothing is kept of devices that nobody has.
+#[async_trait]
+impl Checkpoints for NoPlugins {
+    async fn read(&self, _: &'static str) -> Result<Option<Vec<u8>>, FileError> {
+        Ok(None)
+    }
+    async fn write(&self, _: &'static str, _: Vec<u8>) -> Result<(), FileError> {
+        Ok(())
+    }
+    async fn set_aside(&self, _: &'static str) -> Result<(), FileError> {
+        Ok(())
+    }
 }
 
 #[async_trait]

@@ -46,6 +46,8 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
             eviction: Default::default(),
             managers: Default::default(),
             cpu_reconcile_period: Duration::from_secs(10),
+            device_plugin_wait: Duration::ZERO,
+            shows_device_health: true,
         },
         network: Default::default(),
         logs: LogSettings { folder: format!("{root_dir}/logs"), rotation: None },

@@ -36,8 +36,12 @@ impl PodManager {
         match message {
             AdmissionMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, context),
             AdmissionMsg::NodeReread(read) => self.node_reread(read, context),
-            AdmissionMsg::Placed(answers) => self.take_placed(answers, context),
-            AdmissionMsg::PlaceAgainDue => self.place_again(context),
+            AdmissionMsg::Placed(question, answers) => self.take_placed(question, answers, context),
+            AdmissionMsg::PlaceAgainDue => {
+                self.admissions.placements.disarm();
+                self.place_again(context);
+            }
+            AdmissionMsg::DevicesCame => self.place_again(context),
         }
     }
 
@@ -118,7 +122,7 @@ impl PodManager {
                 runs: &|uid| self.held.holds(uid),
                 takes_room: &|uid, pod| self.takes_room(uid, pod),
                 may_go_by_node: &|uid| self.may_go_by_node(uid),
-                placed: &|uid| self.admissions.placements.of(uid),
+                placed: &|uid, pod| self.admissions.placements.of(uid, pod),
                 leaving: &leaving,
                 node,
                 abilities: &abilities,

@@ -268,7 +268,7 @@ impl PodManager {
             runs: &|_| true,
             takes_room: &|_, _| true,
             may_go_by_node: &|_| true,
-            placed: &|_| Some(&Placing::Given),
+            placed: &|_, _| Some(&Placing::Given),
             leaving: &leaving,
             node: &node,
             abilities: &abilities,

@@ -3,7 +3,7 @@
 //! One write at a time; questions that come meanwhile wait, and are decided and written together. A write that fails
 //! undoes all that it was about, and the pods that it was about are not decided yet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,29 +11,31 @@ use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use super::AllocationManager;
+use super::placing::{Answers, Deciding, Placings};
 use super::reconcile::Reconciling;
+use super::state_files::{self, read};
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::resources::allocations::{
     Allocations, ManagerFigures, PlacementRecord, PodPinning, ResourceManagers, StateFiles,
 };
+use crate::logic::resources::device_manager::devices::Inventory;
+use crate::logic::status::device_health::DevicesOfPods;
 use crate::messages::Ended;
-use crate::messages::resources::allocation_manager::{AllocationManagerMsg, HardwareMsg, PlaceRequest};
-use crate::platform::files::checkpoints::Checkpoints;
+use crate::messages::plugins::device_plugins::DevicePluginsMsg;
+use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
+use crate::messages::resources::allocation_manager::{AllocationManagerMsg, HardwareMsg};
+use crate::messages::status::status_manager::StatusManagerMsg;
 
 /// Wait before files that could not be read or written are tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// The answer about a pod that has ended while its question waited.
-const UNWANTED: &str = "nobody wants the pod any more";
-
-type Answers = BTreeMap<PodUid, Placing>;
-
 /// Answers that wait for the disk.
 struct Writing {
     /// The managers as the disk has them still.
     before: ResourceManagers,
-    answers: Vec<(RpcReplyPort<Answers>, Answers)>,
+    decided: Answers,
 }
 
 /// See the module.
@@ -47,26 +49,35 @@ pub(super) struct Hardware {
     must_write: bool,
     /// Holders are to be compared with the state, although nobody asks for hardware.
     is_due: bool,
-    /// Questions that wait for the write that is under way.
-    queue: Vec<PlaceRequest>,
+    placings: Placings,
+    /// What plugins say of their devices.
+    inventory: Arc<Inventory>,
     /// Containers that were created since that write began.
     started: Vec<(Arc<Pod>, String)>,
     /// Pods that hold hardware, as `PodManager` said last.
     holders: Option<Arc<BTreeSet<PodUid>>>,
+    /// The health of pods' devices, as `StatusManager` heard it.
+    told_health: Arc<DevicesOfPods>,
     pub(super) reconciling: Reconciling,
 }
 
 impl Hardware {
-    pub(super) fn new(unused: Arc<ResourceManagers>) -> Self {
+    pub(super) fn new(
+        unused: Arc<ResourceManagers>,
+        device_plugins: Address<DevicePluginsMsg>,
+        patience: Duration,
+    ) -> Self {
         Self {
             unused,
             managers: Err("the files of state are not read yet".to_owned()),
             writing: None,
             must_write: false,
             is_due: false,
-            queue: vec![],
+            placings: Placings::new(device_plugins, patience),
+            inventory: Arc::default(),
             started: vec![],
             holders: None,
+            told_health: Arc::default(),
             reconciling: Reconciling::default(),
         }
     }
@@ -91,7 +102,7 @@ impl AllocationManager {
         match message {
             HardwareMsg::Place(request) => {
                 self.hardware.take_holders(request.holders.as_ref());
-                self.hardware.queue.push(request);
+                self.hardware.placings.push(request);
                 self.serve(context);
             }
             HardwareMsg::Holders(holders) => {
@@ -99,7 +110,11 @@ impl AllocationManager {
                 self.serve(context);
             }
             HardwareMsg::Find { pod, starting, reply } => self.find(pod, starting, reply, context),
-            HardwareMsg::Devices(_) => {}
+            HardwareMsg::Devices(inventory) => self.take_devices(inventory, context),
+            HardwareMsg::Device(step) => {
+                self.hardware.placings.take_step(step, context);
+                self.serve(context);
+            }
             HardwareMsg::Explain(uid, reply) => drop(reply.send(self.hardware.record(&uid))), // The asker may have left.
             HardwareMsg::Figures(reply) => self.hardware.tell_figures(reply),
             HardwareMsg::StateRead(outcome) => self.begin_hardware(outcome.into_result(), context),
@@ -141,12 +156,50 @@ impl AllocationManager {
         context.address().record().set_note(note);
         self.hardware.managers = restored;
         self.arm_reconcile(context);
+        self.tell_remembered(context);
         self.serve(context);
     }
 
+    /// Tells of the resources that earlier runs of the agent knew: they stay listed until their plugins come.
+    pub(super) fn tell_remembered(&self, context: &Context<AllocationManagerMsg>) {
+        let Ok(managers) = &self.hardware.managers else { return };
+        let known = managers.known_resources();
+        if !known.is_empty() {
+            context.tell(&self.args.device_plugins, DevicePluginsMsg::Remembered(known));
+        }
+    }
+
+    /// Tells of the health of the devices that pods own, where that has changed; `anew`: `StatusManager` may have forgotten.
+    pub(super) fn tell_health(&mut self, anew: bool, context: &Context<AllocationManagerMsg>) {
+        let Ok(managers) = &self.hardware.managers else { return };
+        if !self.args.shows_device_health {
+            return;
+        }
+        let health = managers.health_of_devices();
+        let is_known = *self.hardware.told_health == health && (!anew || health.is_empty());
+        if is_known {
+            return;
+        }
+        let health = Arc::new(health);
+        let message = StatusManagerMsg::Devices(Arc::clone(&health));
+        if context.try_tell(&self.args.status_manager, message) {
+            self.hardware.told_health = health;
+        }
+    }
+
+    fn take_devices(&mut self, inventory: Arc<Inventory>, context: &mut Context<AllocationManagerMsg>) {
+        self.hardware.inventory = inventory;
+        self.hardware.is_due = true;
+        self.serve(context);
+        if self.hardware.placings.has_late() {
+            // Lost, it costs seconds: they are asked about again by time.
+            context.tell(&self.args.pod_manager, PodManagerMsg::Admission(AdmissionMsg::DevicesCame));
+        }
+    }
+
     fn read_state(&mut self, context: &mut Context<AllocationManagerMsg>) {
-        let files = Arc::clone(&self.args.files);
-        context.start("read hardware", "checkpoints", async move { read(&*files).await }, |read| {
+        let (files, devices) = (Arc::clone(&self.args.files), Arc::clone(&self.args.device_files));
+        context.start("read hardware", "checkpoints", async move { read(&*files, &*devices).await }, |read| {
             AllocationManagerMsg::Hardware(HardwareMsg::StateRead(read.into()))
         });
     }
@@ -180,9 +233,10 @@ impl AllocationManager {
         let hardware = &mut self.hardware;
         let managers = match &mut hardware.managers {
             Ok(managers) => managers,
-            Err(why) => return refuse_all(&mut hardware.queue, why),
+            Err(why) => return hardware.placings.refuse_all(why),
         };
         let before = managers.clone();
+        managers.set_inventory(Arc::clone(&hardware.inventory));
         for (pod, container) in hardware.started.drain(..) {
             managers.container_starts(&pod, &container);
         }
@@ -190,62 +244,46 @@ impl AllocationManager {
         if let Some(holders) = holders {
             managers.keep_only(holders);
         }
-        let mut decide = |pod: &Pod| match holders.is_none_or(|holders| holders.contains(&uid_of(pod))) {
-            true => place(managers, pod, context),
-            false => Placing::NotYet(UNWANTED.to_owned()),
-        };
-        let answers: Vec<_> = std::mem::take(&mut hardware.queue)
-            .into_iter()
-            .map(|PlaceRequest { pods, reply, .. }| {
-                (reply, pods.iter().map(|pod| (uid_of(pod), decide(pod))).collect())
-            })
-            .collect();
+        let decided = hardware.placings.decide(Deciding { managers, holders, context });
         hardware.is_due = false;
         if managers.has_state_of(&before) && !hardware.must_write {
-            return answers.into_iter().for_each(|(reply, answer)| drop(reply.send(answer)));
+            hardware.placings.answer(&decided);
+            return self.tell_health(false, context);
         }
         hardware.must_write = false;
         let files = managers.files();
-        hardware.writing = Some(Writing { before, answers });
+        hardware.writing = Some(Writing { before, decided });
         self.write_state(files, context);
     }
 
     fn write_state(&mut self, state: StateFiles, context: &mut Context<AllocationManagerMsg>) {
-        let files = Arc::clone(&self.args.files);
-        let work = async move {
-            let StateFiles { cpus, memory, .. } = state;
-            for (name, bytes) in [(StateFiles::CPUS, cpus), (StateFiles::MEMORY, memory)] {
-                if let Some(bytes) = bytes {
-                    files.write(name, bytes).await.map_err(|error| error.to_string())?;
-                }
-            }
-            Ok(())
-        };
+        let (files, devices) = (Arc::clone(&self.args.files), Arc::clone(&self.args.device_files));
+        let work = async move { state_files::write(state, &*files, &*devices).await };
         context.start("keep hardware", "checkpoints", work, |written| {
             AllocationManagerMsg::Hardware(HardwareMsg::StateWritten(written.into()))
         });
     }
 
     fn take_state_written(&mut self, outcome: Ended<()>, context: &mut Context<AllocationManagerMsg>) {
-        let Some(Writing { before, answers }) = self.hardware.writing.take() else { return };
+        let Some(Writing { mut before, mut decided }) = self.hardware.writing.take() else { return };
         match outcome.into_result() {
             Ok(()) => {
                 let are_cpus_other =
                     self.hardware.managers.as_ref().is_ok_and(|managers| managers.cpu_state() != before.cpu_state());
-                answers.into_iter().for_each(|(reply, answer)| drop(reply.send(answer)));
+                self.hardware.placings.answer(&decided);
+                self.tell_health(false, context);
                 if are_cpus_other {
                     self.reconcile(context);
                 }
             }
             Err(why) => {
-                tracing::error!(why, "CPUs and memory of pods are not kept, pods wait for that");
+                tracing::error!(why, "hardware of pods is not kept, pods wait for that");
                 let why = format!("the state cannot be kept: {why}");
-                for (reply, answer) in answers {
-                    let not_yet = answer.into_keys().map(|uid| (uid, Placing::NotYet(why.clone())));
-                    let _ = reply.send(not_yet.collect()); // The asker may have left.
-                }
+                decided.values_mut().for_each(|placing| *placing = Placing::NotYet(why.clone()));
+                decided.extend(self.hardware.placings.abandon(&mut before, &why, context));
+                self.hardware.placings.answer(&decided);
                 self.hardware.managers = Ok(before);
-                // One of the two files may be written, and the other not.
+                // Some of the files may be written, and others not.
                 self.hardware.must_write = true;
                 return self.retry_later(context);
             }
@@ -264,60 +302,18 @@ impl Hardware {
     }
 
     /// A container is created now. Without managers its worker has no answer, does not create it, and asks again.
-    fn note_start(&mut self, pod: Arc<Pod>, container: String) {
+    pub(super) fn note_start(&mut self, pod: Arc<Pod>, container: String) {
         if self.managers.is_ok() {
             self.started.push((pod, container));
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn starts_noted(&self) -> usize {
+        self.started.len()
+    }
+
     fn has_work(&self) -> bool {
-        self.must_write || self.is_due || !self.queue.is_empty() || !self.started.is_empty()
-    }
-}
-
-/// Nothing can be decided now.
-fn refuse_all(queue: &mut Vec<PlaceRequest>, why: &str) {
-    for PlaceRequest { pods, reply, .. } in queue.drain(..) {
-        let not_yet = |pod: &Arc<Pod>| (uid_of(pod), Placing::NotYet(why.to_owned()));
-        let _ = reply.send(pods.iter().map(not_yet).collect()); // The asker may have left.
-    }
-}
-
-fn place(managers: &mut ResourceManagers, pod: &Pod, context: &Context<AllocationManagerMsg>) -> Placing {
-    let began = context.clock().uptime();
-    let placed = managers.place(pod);
-    managers.note_length(context.clock().uptime().saturating_sub(began));
-    match placed {
-        Ok(()) => Placing::Given,
-        Err(refusal) => Placing::Refused { reason: refusal.reason(), message: refusal.to_string() },
-    }
-}
-
-fn uid_of(pod: &Pod) -> PodUid {
-    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
-}
-
-/// Both files of state.
-///
-/// # Errors
-/// Says why one cannot be read.
-pub(super) async fn read(files: &dyn Checkpoints) -> Result<StateFiles, String> {
-    let cpus = files.read(StateFiles::CPUS).await.map_err(|error| error.to_string())?;
-    let memory = files.read(StateFiles::MEMORY).await.map_err(|error| error.to_string())?;
-    Ok(StateFiles { cpus, memory, devices: None })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn starts_are_noted_only_where_managers_can_take_them() {
-        let mut hardware = Hardware::new(Arc::default());
-        hardware.note_start(Arc::default(), "main".to_owned());
-        assert!(hardware.started.is_empty(), "nobody would ever take it");
-        hardware.managers = Ok(ResourceManagers::default());
-        hardware.note_start(Arc::default(), "main".to_owned());
-        assert_eq!(hardware.started.len(), 1);
+        self.must_write || self.is_due || self.placings.has_work() || !self.started.is_empty()
     }
 }

@@ -1,6 +1,7 @@
 //! The part of admission that the managers of CPUs, memory and devices decide: what they said of which pod.
 //!
-//! They are asked once about each pod, for several pods at a time. Until they have answered, the pod waits.
+//! They are asked once about each pod, for several pods at a time. A pod that may be given devices of plugins has a question
+//! of its own, since plugins take their time. Until the managers have answered, the pod waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,12 +10,20 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
+use crate::logic::resources::asks_extended;
+
+/// The number of a question to the managers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct QuestionId(u64);
 
 /// The answer of the managers about one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placing {
     /// It has its hardware, and the disk knows.
     Given,
+    /// The same, and devices of these resources are part of it: there is room for the pod as far as they go, whatever the Node
+    /// says of them.
+    GivenDevices(BTreeSet<String>),
     /// It is refused; nothing was given.
     Refused {
         /// As upstream has it.
@@ -29,56 +38,88 @@ pub enum Placing {
 /// See the module. Owned by `PodManager`.
 #[derive(Clone, Debug, Default)]
 pub struct Placements {
-    /// Some policy gives something. Without one nobody is asked, and every pod has what it needs.
-    is_needed: bool,
+    /// Some policy gives something. Without one nobody is asked about pods without devices: they have what they need.
+    has_policies: bool,
+    /// A pod was seen that may be given devices.
+    has_devices: bool,
     answers: BTreeMap<PodUid, Placing>,
     /// Pods to be asked about, in the order of their admission.
     due: Vec<(PodUid, Arc<Pod>)>,
-    /// Pods that the managers are being asked about.
-    asked: BTreeSet<PodUid>,
+    /// The pods of each question that is under way.
+    asked: BTreeMap<QuestionId, BTreeSet<PodUid>>,
+    /// The question about pods without devices, while it is under way.
+    plain: Option<QuestionId>,
+    newest: QuestionId,
+    /// A timer will ask about those again that could not be decided.
+    is_armed: bool,
     /// Pods that hold hardware, as the managers heard last.
     told: Option<Arc<BTreeSet<PodUid>>>,
 }
 
 impl Placements {
-    /// For a node whose managers give something, or do not.
-    pub fn new(is_needed: bool) -> Self {
-        Self { is_needed, ..Self::default() }
+    /// For a node whose policies give something, or do not.
+    pub fn new(has_policies: bool) -> Self {
+        Self { has_policies, ..Self::default() }
     }
 
     /// Whether the managers give anything.
     pub fn is_needed(&self) -> bool {
-        self.is_needed
+        self.has_policies || self.has_devices
     }
 
     /// The managers' word about the pod; `None`: they are to be asked.
-    pub fn of(&self, uid: &PodUid) -> Option<&Placing> {
-        if self.is_needed { self.answers.get(uid) } else { Some(&Placing::Given) }
+    pub fn of(&self, uid: &PodUid, pod: &Pod) -> Option<&Placing> {
+        if self.has_policies || asks_extended(pod) { self.answers.get(uid) } else { Some(&Placing::Given) }
+    }
+
+    /// The answer of the managers about the pod, if they gave one.
+    pub fn answer(&self, uid: &PodUid) -> Option<&Placing> {
+        self.answers.get(uid)
     }
 
     /// Has these asked about, unless they are already.
     pub fn ask(&mut self, pods: Vec<(PodUid, Arc<Pod>)>) {
         let is_known = |uid: &PodUid, due: &[(PodUid, Arc<Pod>)]| due.iter().any(|(other, _)| other == uid);
         for (uid, pod) in pods {
-            if !self.asked.contains(&uid) && !is_known(&uid, &self.due) {
+            self.has_devices |= asks_extended(&pod);
+            if !self.asked.values().any(|asked| asked.contains(&uid)) && !is_known(&uid, &self.due) {
                 self.due.push((uid, pod));
             }
         }
     }
 
-    /// Begins a question: the pods that it is about. `None` when one is under way, or there is nobody to ask about.
-    pub fn begin(&mut self) -> Option<Vec<Arc<Pod>>> {
-        if !self.asked.is_empty() || self.due.is_empty() {
-            return None;
-        }
+    /// Begins questions, and says which pods each is about: one for each pod that may be given devices, and one for all others,
+    /// unless such a one is under way.
+    pub fn begin(&mut self) -> Vec<(QuestionId, Vec<Arc<Pod>>)> {
         let due = std::mem::take(&mut self.due);
-        self.asked = due.iter().map(|(uid, _)| uid.clone()).collect();
-        Some(due.into_iter().map(|(_, pod)| pod).collect())
+        let (of_devices, plain): (Vec<_>, Vec<_>) = due.into_iter().partition(|(_, pod)| asks_extended(pod));
+        let mut questions: Vec<_> = of_devices.into_iter().map(|one| self.begin_one(vec![one])).collect();
+        match self.plain {
+            Some(_) => self.due = plain,
+            None if plain.is_empty() => {}
+            None => {
+                let question = self.begin_one(plain);
+                self.plain = Some(question.0);
+                questions.push(question);
+            }
+        }
+        questions
     }
 
-    /// The question has ended with these answers, or with no answer at all. Returns the pods that it was about.
-    pub fn end(&mut self, answers: Result<BTreeMap<PodUid, Placing>, String>) -> BTreeSet<PodUid> {
-        let asked = std::mem::take(&mut self.asked);
+    fn begin_one(&mut self, pods: Vec<(PodUid, Arc<Pod>)>) -> (QuestionId, Vec<Arc<Pod>>) {
+        self.newest.0 += 1;
+        self.asked.insert(self.newest, pods.iter().map(|(uid, _)| uid.clone()).collect());
+        (self.newest, pods.into_iter().map(|(_, pod)| pod).collect())
+    }
+
+    /// A question has ended with these answers, or with no answer at all. Returns the pods that it was about.
+    pub fn end(
+        &mut self,
+        question: QuestionId,
+        answers: Result<BTreeMap<PodUid, Placing>, String>,
+    ) -> BTreeSet<PodUid> {
+        let asked = self.asked.remove(&question).unwrap_or_default();
+        self.plain.take_if(|plain| *plain == question);
         match answers {
             Ok(answers) => self.answers.extend(answers),
             Err(why) => {
@@ -90,8 +131,8 @@ impl Placements {
     }
 
     /// Whether the managers have not decided about the pod.
-    pub fn is_open(&self, uid: &PodUid) -> bool {
-        matches!(self.of(uid), None | Some(Placing::NotYet(_)))
+    pub fn is_open(&self, uid: &PodUid, pod: &Pod) -> bool {
+        matches!(self.of(uid, pod), None | Some(Placing::NotYet(_)))
     }
 
     /// Why the pod cannot be decided now.
@@ -102,9 +143,15 @@ impl Placements {
         }
     }
 
-    /// Whether some pods are to be asked about again after a while.
-    pub fn has_delayed(&self) -> bool {
-        self.answers.values().any(|answer| matches!(answer, Placing::NotYet(_)))
+    /// Whether some pods are to be asked about again after a while, and no timer runs for that yet: one is to run now.
+    pub fn arm(&mut self) -> bool {
+        let has_delayed = self.answers.values().any(|answer| matches!(answer, Placing::NotYet(_)));
+        has_delayed && !std::mem::replace(&mut self.is_armed, true)
+    }
+
+    /// The timer has run out.
+    pub fn disarm(&mut self) {
+        self.is_armed = false;
     }
 
     /// Those that could not be decided are new again; says which.
@@ -138,6 +185,7 @@ impl Placements {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logic::resources::testing;
 
     fn pods(names: &[&str]) -> Vec<(PodUid, Arc<Pod>)> {
         let pod = |name: &&str| {
@@ -148,49 +196,76 @@ mod tests {
         names.iter().map(pod).collect()
     }
 
-    fn asked(placements: &mut Placements) -> Option<Vec<String>> {
-        Some(placements.begin()?.iter().filter_map(|pod| pod.metadata.uid.clone()).collect())
+    /// The pods of each question that begins.
+    fn asked(placements: &mut Placements) -> Vec<(QuestionId, Vec<String>)> {
+        let names = |pods: Vec<Arc<Pod>>| pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+        placements.begin().into_iter().map(|(question, pods)| (question, names(pods))).collect()
+    }
+
+    fn of(placements: &Placements, name: &str) -> Option<Placing> {
+        placements.of(&PodUid::from(name), &Pod::default()).cloned()
     }
 
     #[test]
-    fn without_policies_every_pod_has_what_it_needs() {
-        let placements = Placements::new(false);
-        assert_eq!(placements.of(&PodUid::from("a")), Some(&Placing::Given));
+    fn without_policies_only_pods_with_devices_are_asked_about() {
+        let mut placements = Placements::new(false);
+        assert_eq!(of(&placements, "a"), Some(Placing::Given));
+        assert!(!placements.is_needed());
+        let limits = "vendor.com/gpu=1";
+        let user = testing::pod(vec![testing::container("main", "", limits)], vec![]);
+        assert_eq!(placements.of(&PodUid::from("user"), &user), None);
+        let pods = ["user", "other"].map(|name| (PodUid::from(name), Arc::new(user.clone())));
+        placements.ask(pods.into());
+        let questions = placements.begin();
+        assert_eq!(questions.len(), 2, "each has a question of its own");
+        assert!(placements.is_needed());
+        let given = Placing::GivenDevices([limits.to_owned()].into());
+        placements.end(questions[1].0, Ok([(PodUid::from("other"), given.clone())].into()));
+        assert_eq!(
+            placements.of(&PodUid::from("other"), &user),
+            Some(&given),
+            "the plugin of another one takes its time"
+        );
+        assert!(placements.is_open(&PodUid::from("user"), &user));
     }
 
     #[test]
     fn pods_are_asked_about_once_and_together() {
         let mut placements = Placements::new(true);
-        assert_eq!(placements.of(&PodUid::from("a")), None);
+        assert_eq!(of(&placements, "a"), None);
         placements.ask(pods(&["b", "a"]));
         placements.ask(pods(&["a"]));
-        assert_eq!(asked(&mut placements), Some(vec!["b".to_owned(), "a".to_owned()]));
+        let questions = asked(&mut placements);
+        assert_eq!(questions[0].1, ["b", "a"]);
         placements.ask(pods(&["a", "c"]));
-        assert_eq!(asked(&mut placements), None, "one question at a time");
+        assert_eq!(asked(&mut placements), [], "one question at a time");
         let answers = [(PodUid::from("a"), Placing::Given), (PodUid::from("b"), Placing::NotYet("full".to_owned()))];
-        assert_eq!(placements.end(Ok(answers.into())).len(), 2);
+        assert_eq!(placements.end(questions[0].0, Ok(answers.into())).len(), 2);
         assert_eq!(placements.delay_of(&PodUid::from("b")), Some("full"));
-        assert_eq!(asked(&mut placements), Some(vec!["c".to_owned()]));
-        placements.end(Err("gone".to_owned()));
+        let questions = asked(&mut placements);
+        assert_eq!(questions[0].1, ["c"]);
+        placements.end(questions[0].0, Err("gone".to_owned()));
         assert_eq!(placements.delay_of(&PodUid::from("c")), Some("gone"));
-        assert!(placements.has_delayed());
+        assert!(placements.arm());
+        assert!(!placements.arm(), "one timer is enough");
+        placements.disarm();
         assert_eq!(placements.retry().len(), 2);
-        assert!(!placements.has_delayed() && placements.of(&PodUid::from("b")).is_none());
-        assert_eq!(placements.of(&PodUid::from("a")), Some(&Placing::Given));
+        assert!(!placements.arm() && of(&placements, "b").is_none());
+        assert_eq!(of(&placements, "a"), Some(Placing::Given));
         placements.retain(|uid| uid.as_str() != "a");
-        assert_eq!(placements.of(&PodUid::from("a")), None);
+        assert_eq!(of(&placements, "a"), None);
     }
 
     #[test]
     fn a_refusal_stands_until_it_is_forgotten() {
         let mut placements = Placements::new(true);
         placements.ask(pods(&["a"]));
-        placements.begin();
+        let question = placements.begin()[0].0;
         let refused = Placing::Refused { reason: AdmissionReason::TopologyAffinityError, message: String::new() };
-        placements.end(Ok([(PodUid::from("a"), refused.clone())].into()));
-        assert_eq!(placements.of(&PodUid::from("a")), Some(&refused));
+        placements.end(question, Ok([(PodUid::from("a"), refused.clone())].into()));
+        assert_eq!(of(&placements, "a"), Some(refused));
         placements.forget(&PodUid::from("a"));
-        assert_eq!(placements.of(&PodUid::from("a")), None);
+        assert_eq!(of(&placements, "a"), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
+use super::placing::Placing;
 use super::room::{PODS, Room, number};
 use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::node_terms::matches_terms;
@@ -24,6 +25,13 @@ impl Failure {
     /// Whether only the Node's labels are not as the pod wants them.
     pub(super) fn is_of_labels(&self) -> bool {
         matches!(self, Self::Predicate(AdmissionReason::NodeAffinity, _))
+    }
+
+    /// Whether devices are short by the Node's word that the pod was given already. Upstream raises the node's amounts to what
+    /// was given (`UpdatePluginResources`).
+    pub(super) fn is_settled_by(&self, placed: Option<&Placing>) -> bool {
+        let (Self::Shortage { name, .. }, Some(Placing::GivenDevices(given))) = (self, placed) else { return false };
+        given.contains(name.as_str())
     }
 
     /// Whether it is others that take what the pod asks for.

@@ -49,7 +49,7 @@ fn at<'a>(node: &'a Node, abilities: &'a NodeAbilities) -> Surroundings<'a> {
         runs: &|_| false,
         takes_room,
         may_go_by_node: &|_| true,
-        placed: &|_| Some(&Placing::Given),
+        placed: &|_, _| Some(&Placing::Given),
         leaving: &[],
         node,
         abilities,
@@ -190,7 +190,7 @@ fn hardware_is_asked_for_before_room_is_looked_for() {
     let (node, abilities) = (node(), NodeAbilities::default());
     let runs = |_: &PodUid| true;
     let judged = |admissions: &mut Admissions, placing: Option<&Placing>, runs_already: bool| {
-        let placed = |_: &PodUid| placing;
+        let placed = |_: &PodUid, _: &Pod| placing;
         let at = Surroundings { placed: &placed, ..at(&node, &abilities) };
         let at = if runs_already { Surroundings { runs: &runs, ..at } } else { at };
         let judged = admissions.take(&pods, &mut Room::default(), at);
@@ -206,6 +206,11 @@ fn hardware_is_asked_for_before_room_is_looked_for() {
     assert_eq!(judged(&mut admissions, Some(&refused), false), (0, vec!["TopologyAffinityError".to_owned()]));
     let mut others = Admissions::default();
     assert_eq!(judged(&mut others, Some(&Placing::Given), false), (0, vec!["OutOfcpu".to_owned()]));
+    // As upstream, what a plugin gave counts, and not what the Node says meanwhile of the plugin's devices.
+    let mut given = Admissions::default();
+    let devices = Placing::GivenDevices(["cpu".to_owned()].into());
+    assert_eq!(judged(&mut given, Some(&devices), false), (0, vec![]));
+    assert!(given.is_admitted(&uid));
     let mut restarted = Admissions::default();
     assert_eq!(judged(&mut restarted, None, true), (1, vec![]), "what runs is asked about");
     assert!(restarted.is_admitted(&uid), "and goes on");

@@ -119,8 +119,8 @@ impl ResourceManagers {
         containers.iter().flat_map(|name| self.devices.devices_of_container(uid, name).1).collect()
     }
 
-    /// The health of the devices of each container of a pod.
-    pub fn device_health(&self, uid: &PodUid) -> BTreeMap<String, DeviceHealth> {
-        self.devices.health_of(uid)
+    /// The health of the devices of each container of each pod that owns some.
+    pub fn health_of_devices(&self) -> BTreeMap<PodUid, BTreeMap<String, DeviceHealth>> {
+        self.devices.health()
     }
 }

@@ -328,7 +328,7 @@ impl DeviceManager {
     }
 
     /// The health of a device that a container owns. As upstream, one that its plugin does not name is healthy.
-    pub(super) fn health(&self, resource: &str, id: &str) -> Health {
+    pub(super) fn health_of(&self, resource: &str, id: &str) -> Health {
         let device = self.inventory.get(resource).and_then(|of| of.devices.get(id));
         device.map_or(Health::Healthy, |device| device.health)
     }

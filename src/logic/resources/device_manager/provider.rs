@@ -120,13 +120,15 @@ impl DeviceManager {
         places
     }
 
-    /// The health of the devices of each container of a pod.
-    pub fn health_of(&self, uid: &PodUid) -> BTreeMap<String, DeviceHealth> {
-        let mut all: BTreeMap<String, DeviceHealth> = BTreeMap::new();
-        let book = self.books.pod(uid).into_iter().flat_map(|book| book.iter());
-        for (need, owned) in book.filter(|(_, owned)| owned.grant.is_some()) {
-            let of = all.entry(need.container.clone()).or_default().entry(need.resource.clone()).or_default();
-            of.extend(owned.ids().into_iter().map(|id| (id.to_owned(), self.health(&need.resource, id))));
+    /// The health of the devices of each container of each pod that owns some.
+    pub fn health(&self) -> BTreeMap<PodUid, BTreeMap<String, DeviceHealth>> {
+        let mut all: BTreeMap<PodUid, BTreeMap<String, DeviceHealth>> = BTreeMap::new();
+        for (uid, book) in self.books.pods() {
+            for (need, owned) in book.iter().filter(|(_, owned)| owned.grant.is_some()) {
+                let of = all.entry(uid.clone()).or_default().entry(need.container.clone()).or_default();
+                let health = |id: &str| (id.to_owned(), self.health_of(&need.resource, id));
+                of.insert(need.resource.clone(), owned.ids().into_iter().map(health).collect());
+            }
         }
         all
     }

@@ -1,6 +1,7 @@
 //! `PodManager`'s questions to `AllocationManager`: CPUs and memory of their own for pods that are to be admitted.
 //!
-//! One question at a time, about all pods that wait for one. Nothing of this runs where no policy gives anything.
+//! One question at a time about all pods that wait for one, but for those that ask for devices: a plugin may take its time,
+//! so each of them has a question of its own. Nothing of this runs for pods without devices where no policy gives anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::actors::kit::context::Context;
 use crate::actors::pods::pod_manager::PodManager;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::is_over;
-use crate::logic::pods::pod_admission::placing::Placing;
+use crate::logic::pods::pod_admission::placing::{Placing, QuestionId};
 use crate::messages::Ended;
 use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
 use crate::messages::resources::allocation_manager::{AllocationManagerMsg, HardwareMsg, PlaceRequest};
@@ -28,15 +29,20 @@ impl PodManager {
     /// Has these asked about.
     pub(super) fn place(&mut self, pods: Vec<(PodUid, Arc<Pod>)>, context: &mut Context<PodManagerMsg>) {
         self.admissions.placements.ask(pods);
-        let Some(pods) = self.admissions.placements.begin() else { return };
+        for (question, pods) in self.admissions.placements.begin() {
+            self.ask_placement(question, pods, context);
+        }
+    }
+
+    fn ask_placement(&mut self, question: QuestionId, pods: Vec<Arc<Pod>>, context: &mut Context<PodManagerMsg>) {
+        let asked: BTreeSet<PodUid> =
+            pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(PodUid::from).collect();
         // Those that it is about are wanted, also where an earlier judgement refused them.
-        let holders = self.holders().map(|holders| {
-            let asked = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(PodUid::from);
-            Arc::new(holders.iter().cloned().chain(asked).collect::<BTreeSet<_>>())
-        });
+        let holders = self.holders().map(|holders| Arc::new(holders.union(&asked).cloned().collect::<BTreeSet<_>>()));
+        let running = asked.into_iter().filter(|uid| self.held.holds(uid)).collect();
         // Sent within the turn, so that it cannot overtake or fall behind what is told of holders.
         let (reply, answer) = ractor::concurrency::oneshot();
-        let request = PlaceRequest { pods, holders: holders.clone(), reply: RpcReplyPort::from(reply) };
+        let request = PlaceRequest { pods, holders: holders.clone(), running, reply: RpcReplyPort::from(reply) };
         let message = AllocationManagerMsg::Hardware(HardwareMsg::Place(request));
         let has_room = context.try_tell(&self.args.to.allocation_manager, message);
         self.admissions.placements.note_told(holders.filter(|_| has_room));
@@ -44,19 +50,20 @@ impl PodManager {
             let answered = tokio::time::timeout(PATIENCE, answer).await.map_err(|_| AskError::Late.to_string())?;
             answered.map_err(|_| AskError::Dropped.to_string())
         };
-        context.start("place pods", "hardware", work, |outcome| {
-            PodManagerMsg::Admission(AdmissionMsg::Placed(outcome.into()))
+        context.start("place pods", "hardware", work, move |outcome| {
+            PodManagerMsg::Admission(AdmissionMsg::Placed(question, outcome.into()))
         });
     }
 
     /// The answers are there: the pods are judged by them.
     pub(super) fn take_placed(
         &mut self,
+        question: QuestionId,
         answers: Ended<BTreeMap<PodUid, Placing>>,
         context: &mut Context<PodManagerMsg>,
     ) {
-        let answered = self.admissions.placements.end(answers.into_result());
-        if self.admissions.placements.has_delayed() {
+        let answered = self.admissions.placements.end(question, answers.into_result());
+        if self.admissions.placements.arm() {
             context.after(RETRY, PodManagerMsg::Admission(AdmissionMsg::PlaceAgainDue));
         }
         self.judge_placed(&answered, context);
@@ -72,8 +79,8 @@ impl PodManager {
     /// Judges these, of which the managers said something new. Pods that run go on, with any word of theirs.
     fn judge_placed(&mut self, pods: &BTreeSet<PodUid>, context: &mut Context<PodManagerMsg>) {
         for uid in pods.iter().filter(|uid| self.admissions.is_admitted(uid)) {
-            if let Some(Placing::Refused { message, .. }) = self.admissions.placements.of(uid) {
-                tracing::warn!(%uid, message, "a pod that runs gets no CPUs and memory of its own, and goes on without");
+            if let Some(Placing::Refused { message, .. }) = self.admissions.placements.answer(uid) {
+                tracing::warn!(%uid, message, "a pod that runs gets no hardware of its own beside what it has");
             }
         }
         let open = |uid: &&PodUid| !self.admissions.api.is_decided(uid) && self.sources.api_pod(uid).is_some();

@@ -38,7 +38,7 @@ impl PodManager {
             let verdict = match judge(pod, self.node.as_deref(), &abilities) {
                 waits @ Verdict::NotYet { .. } => waits,
                 _ if self.held.relisted().is_none() => not_yet(AdmissionWait::Relist),
-                _ if self.admissions.placements.is_open(uid) => {
+                _ if self.admissions.placements.is_open(uid, pod) => {
                     let why = self.admissions.placements.delay_of(uid);
                     not_yet(AdmissionWait::Hardware(why.map(ToOwned::to_owned)))
                 }

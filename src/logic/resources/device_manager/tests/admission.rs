@@ -190,10 +190,10 @@ fn the_health_of_owned_devices_is_known() {
     given(&mut managers, &user("one", 2));
     managers.set_inventory(gpus(&["a", "b!"]));
     let uid = uid_of(&user("one", 2));
-    let health = managers.device_health(&uid)["main"][GPU].clone();
+    let health = managers.health_of_devices()[&uid]["main"][GPU].clone();
     assert_eq!(health, [("a".to_owned(), Health::Healthy), ("b".to_owned(), Health::Unhealthy)].into());
     managers.set_inventory(Arc::default());
-    assert_eq!(managers.device_health(&uid)["main"][GPU]["b"], Health::Healthy, "as upstream");
+    assert_eq!(managers.health_of_devices()[&uid]["main"][GPU]["b"], Health::Healthy, "as upstream");
 }
 
 /// RES-41: of two answers that differ the first counts, and the other is named.

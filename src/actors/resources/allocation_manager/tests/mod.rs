@@ -1,0 +1,158 @@
+//! Hardware for pods, with files that can be held up and played device plugins.
+
+mod devices;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use ractor::{ActorCell, RpcReplyPort};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::*;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::{Cause, lock};
+use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::played_api::ObjectServer;
+use crate::actors::wiring::start_alone;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_admission::placing::Placing;
+use crate::logic::resources::allocations::Allocations;
+use crate::logic::resources::allocations::tests::{managers, owner};
+use crate::logic::resources::topology::policy::PolicyKind;
+use crate::messages::resources::allocation_manager::PlaceRequest;
+use crate::messages::root::Child;
+use crate::platform::files::FileError;
+
+/// Files in memory. Each write takes one of the permits, and fails when there will be none.
+struct HeldFiles {
+    writes: Semaphore,
+    kept: Mutex<BTreeMap<&'static str, Vec<u8>>>,
+}
+
+impl HeldFiles {
+    fn new(permits: usize) -> Arc<Self> {
+        Arc::new(Self { writes: Semaphore::new(permits), kept: Mutex::default() })
+    }
+
+    fn text(&self, name: &str) -> String {
+        String::from_utf8(lock(&self.kept).get(name).cloned().unwrap_or_default()).expect("text")
+    }
+}
+
+#[async_trait]
+impl Checkpoints for HeldFiles {
+    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, FileError> {
+        Ok(lock(&self.kept).get(name).cloned())
+    }
+    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError> {
+        let full = |_| FileError { attempt: "write", path: name.to_owned(), problem: "no space left".to_owned() };
+        self.writes.acquire().await.map_err(full)?.forget();
+        lock(&self.kept).insert(name, bytes);
+        Ok(())
+    }
+    async fn set_aside(&self, name: &'static str) -> Result<(), FileError> {
+        lock(&self.kept).remove(name);
+        Ok(())
+    }
+}
+
+/// Hands what is told to `DevicePlugins` to the test.
+struct Plugins(mpsc::UnboundedSender<DevicePluginsMsg>);
+
+impl Actor for Plugins {
+    const KIND: &'static str = "DevicePlugins";
+    type Msg = DevicePluginsMsg;
+    type Args = mpsc::UnboundedSender<DevicePluginsMsg>;
+
+    fn begin(args: Self::Args, _: &mut Context<DevicePluginsMsg>) -> Self {
+        Self(args)
+    }
+
+    fn receive(&mut self, message: DevicePluginsMsg, _: &mut Context<DevicePluginsMsg>) {
+        let _ = self.0.send(message); // The test may be over.
+    }
+}
+
+type Answer = oneshot::Receiver<BTreeMap<PodUid, Placing>>;
+
+/// An agent with an `AllocationManager` and played plugins.
+struct Node {
+    played: PlayedAgent,
+    files: Arc<HeldFiles>,
+    told: mpsc::UnboundedReceiver<DevicePluginsMsg>,
+    manager: ActorCell,
+    _plugins: ActorCell,
+}
+
+impl Node {
+    async fn new(files: &Arc<HeldFiles>, wait: Duration) -> Self {
+        let kept = Arc::clone(files);
+        let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
+            settings.resources.managers = Arc::new(managers(PolicyKind::BestEffort));
+            settings.resources.device_plugin_wait = wait;
+            adapters.plugins.device_files = kept.clone();
+            adapters.checkpoints = kept;
+        });
+        let (sender, told) = mpsc::unbounded_channel();
+        let plugins = spawn::<Plugins>(&played.agent.directory.device_plugins, sender, None);
+        let manager = start_alone(Child::AllocationManager, &played.agent);
+        seconds(1.0).await;
+        Self { played, files: Arc::clone(files), told, manager, _plugins: plugins }
+    }
+
+    fn tell(&self, message: HardwareMsg) {
+        let address = &self.played.agent.directory.allocation_manager;
+        address.tell(Cause::outside("test"), AllocationManagerMsg::Hardware(message)).expect("has room");
+    }
+
+    fn place(&self, pod: Pod, holding: &[&str]) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        let (pods, holders, reply) = (vec![Arc::new(pod)], Some(holders(holding)), RpcReplyPort::from(reply));
+        self.tell(HardwareMsg::Place(PlaceRequest { pods, holders, running: BTreeSet::new(), reply }));
+        answer
+    }
+
+    async fn allocations(&self) -> Arc<Allocations> {
+        let address = &self.played.agent.directory.allocation_manager;
+        let asked = address.ask(Cause::outside("test"), Duration::from_secs(1), AllocationManagerMsg::Allocations);
+        asked.await.expect("answers")
+    }
+}
+
+fn holders(pods: &[&str]) -> Arc<BTreeSet<PodUid>> {
+    Arc::new(pods.iter().map(|uid| PodUid::from(*uid)).collect())
+}
+
+/// The answer about the one pod of a question.
+async fn answered(answer: Answer) -> Placing {
+    answer.await.expect("answered").into_values().next().expect("one pod")
+}
+
+/// A question that waited for the disk must not bring back a pod that has ended meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ended_while_its_question_waited_is_given_nothing() {
+    let node = Node::new(&HeldFiles::new(2), Duration::ZERO).await;
+    let first = node.place(owner("a", "2", "1Gi"), &["a"]);
+    seconds(1.0).await;
+    let second = node.place(owner("b", "2", "1Gi"), &["a", "b"]);
+    node.tell(HardwareMsg::Holders(holders(&["a"])));
+    seconds(1.0).await;
+    node.files.writes.add_permits(100);
+    assert_eq!(answered(first).await, Placing::Given);
+    assert_eq!(answered(second).await, Placing::NotYet("nobody wants the pod any more".to_owned()));
+    assert_eq!(node.allocations().await.containers.keys().collect::<Vec<_>>(), [&PodUid::from("a")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn starts_are_noted_only_where_managers_can_take_them() {
+    let node = Node::new(&HeldFiles::new(0), Duration::ZERO).await;
+    let address = node.played.agent.directory.device_plugins.clone();
+    let mut hardware = Hardware::new(Arc::default(), address, Duration::ZERO);
+    hardware.note_start(Arc::default(), "main".to_owned());
+    assert_eq!(hardware.starts_noted(), 0, "nobody would ever take it");
+    hardware.managers = Ok(ResourceManagers::default());
+    hardware.note_start(Arc::default(), "main".to_owned());
+    assert_eq!(hardware.starts_noted(), 1);
+}
