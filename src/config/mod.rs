@@ -234,6 +234,9 @@ impl Serialize for Configz<'_> {
         if self.1.follow_machine_size {
             own.insert("followMachineSize".to_owned(), true.into());
         }
+        if self.1.repair_state_files {
+            own.insert("repairStateFiles".to_owned(), true.into());
+        }
         if self.1.cpu_burst_max_percent != 0 {
             own.insert("cpuBurstMaxPercent".to_owned(), self.1.cpu_burst_max_percent.into());
         }

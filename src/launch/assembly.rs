@@ -50,7 +50,7 @@ pub(super) async fn assemble(
     let cgroups = Arc::new(ObservedCgroups::new(cgroups, metrics.clone(), clock.clone()));
     let watched = watchdog.map(|one| one.interval);
     let managers = resource_managers(invocation, facts.size.memory_bytes, &super::host::topology())?;
-    check_state(&managers, Path::new(&invocation.flags.root_dir))?;
+    check_state(&managers, Path::new(&invocation.flags.root_dir), invocation.flags.repair_state_files)?;
     let managers = Arc::new(managers);
     let settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched, managers)?;
     let connected = api::connect(invocation, clock.clone(), metrics.clone())?;

@@ -11,13 +11,16 @@ use crate::config::validate::managers::{Found, managers};
 use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::resources::CPU;
-use crate::logic::resources::allocations::{ResourceManagers, StateFiles};
+use crate::logic::resources::allocations::{ResourceManagers, RestoreError, StateFiles};
 use crate::logic::resources::cpu_manager::options::StaticOptions;
 use crate::logic::resources::cpu_manager::{
     CpuPolicy, CpuSet, MachineTopology, NumaNode, PodLevelGates, StaticPolicy, StaticSettings,
 };
 use crate::logic::resources::memory_manager::{Machine, NodeMemory};
 use crate::logic::resources::topology::machine::NumaNodes;
+
+/// The end of the name of a file that was set aside.
+const UNFIT: &str = ".unfit";
 
 /// The managers of the configuration, as they are before any pod.
 ///
@@ -88,18 +91,75 @@ fn static_policy(
     StaticPolicy::new(Arc::new(topology), &settings).map_err(|error| error.to_string())
 }
 
-/// Checks that the managers can go on from the files below the root directory.
+/// Checks that the managers can go on from the files below the root directory. With `repairs`, a file that does not fit is
+/// renamed to `<name>.unfit` instead, and the manager begins anew: running pods keep running, and are given hardware as far
+/// as they can be (PAIN-19). An older `.unfit` gives way.
 ///
 /// # Errors
-/// In upstream's words, which name the file; also when a file is there and cannot be read.
-pub(super) fn check_state(managers: &ResourceManagers, root_dir: &Path) -> Result<(), String> {
+/// In upstream's words, which name the file; also when a file is there and cannot be read, or not be renamed.
+pub(super) fn check_state(managers: &ResourceManagers, root_dir: &Path, repairs: bool) -> Result<(), String> {
+    let path = |name: &str| root_dir.join(name).display().to_string();
     let read = |name: &str| match fs::read(root_dir.join(name)) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("read {}: {error}", root_dir.join(name).display())),
+        Err(error) => Err(format!("read {}: {error}", path(name))),
     };
     // The file of devices ends no start, and is read later.
-    let files = StateFiles { cpus: read(StateFiles::CPUS)?, memory: read(StateFiles::MEMORY)?, devices: None };
-    let path = |name: &str| root_dir.join(name).display().to_string();
-    managers.restored(&files, path).map(drop).map_err(|error| error.to_string())
+    let mut files = StateFiles { cpus: read(StateFiles::CPUS)?, memory: read(StateFiles::MEMORY)?, devices: None };
+    while let Err(error) = managers.restored(&files, path) {
+        let (name, file) = match &error {
+            RestoreError::CpuFile(_) | RestoreError::CpuState(_) => (StateFiles::CPUS, &mut files.cpus),
+            RestoreError::Memory(_) => (StateFiles::MEMORY, &mut files.memory),
+        };
+        // Without its file a manager has nothing that could be wrong.
+        if !repairs || file.take().is_none() {
+            return Err(error.to_string());
+        }
+        let aside = path(&format!("{name}{UNFIT}"));
+        fs::rename(root_dir.join(name), &aside).map_err(|failed| format!("{error}; set it aside: {failed}"))?;
+        tracing::warn!(%error, aside, "state file does not fit; it is set aside and begun anew");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PAIN-19: another policy, or a broken file, ends the start as upstream, or is repaired where asked.
+    #[test]
+    fn pain_19_a_state_file_that_does_not_fit_is_set_aside_where_asked() {
+        let managers = ResourceManagers::default();
+        for (name, wrong) in [
+            (StateFiles::CPUS, r#"{"policyName":"static","defaultCpuSet":"0-3","checksum":611748604}"#),
+            (StateFiles::CPUS, "{"),
+            (StateFiles::MEMORY, "{"),
+        ] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let at = |name: &str| folder.path().join(name);
+            fs::write(at(name), wrong).expect("written");
+            let refused = check_state(&managers, folder.path(), false).expect_err("it does not fit");
+            assert!(refused.contains("please drain this node"), "{refused}");
+            assert_eq!(fs::read_to_string(at(name)).expect("kept"), wrong, "nothing is lost");
+
+            fs::write(at(&format!("{name}{UNFIT}")), "older").expect("written");
+            check_state(&managers, folder.path(), true).expect("repaired");
+            assert!(!at(name).exists());
+            assert_eq!(fs::read_to_string(at(&format!("{name}{UNFIT}"))).expect("kept"), wrong);
+        }
+    }
+
+    #[test]
+    fn a_file_that_fits_stays_and_one_that_cannot_be_read_is_an_error() {
+        let managers = ResourceManagers::default();
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = managers.files();
+        fs::write(folder.path().join(StateFiles::CPUS), files.cpus.expect("one")).expect("written");
+        fs::create_dir(folder.path().join(StateFiles::MEMORY)).expect("made");
+        let refused = check_state(&managers, folder.path(), true).expect_err("a directory is no file");
+        assert!(refused.contains(StateFiles::MEMORY), "{refused}");
+        fs::remove_dir(folder.path().join(StateFiles::MEMORY)).expect("removed");
+        check_state(&managers, folder.path(), true).expect("fits");
+        assert!(folder.path().join(StateFiles::CPUS).exists());
+    }
 }

@@ -88,6 +88,8 @@ pub struct Flags {
     pub eviction_by_available_memory: bool,
     /// `--follow-machine-size`, ours: CPUs and memory that come and go while the agent runs count.
     pub follow_machine_size: bool,
+    /// `--repair-state-files`, ours: a state file that does not fit is set aside, and ends no start.
+    pub repair_state_files: bool,
     /// `--cpu-burst-max-percent`, ours: how much of its CPU quota a container may save up by the annotation.
     pub cpu_burst_max_percent: i32,
     /// `--image-gc-exempt`, ours: patterns of images that garbage collection leaves alone.
@@ -143,6 +145,7 @@ impl Flags {
             offline_store: flag("offline-store"),
             eviction_by_available_memory: flag("eviction-by-available-memory"),
             follow_machine_size: flag("follow-machine-size"),
+            repair_state_files: flag("repair-state-files"),
             cpu_burst_max_percent: number("cpu-burst-max-percent"),
             image_gc_exempt: serde_json::from_value(value("image-gc-exempt")).unwrap_or_default(),
             stream_origins: serde_json::from_value(value("stream-origins")).unwrap_or_default(),

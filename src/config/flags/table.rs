@@ -89,6 +89,7 @@ pub const FLAGS: &[Flag] = &[
     own("stream-origins", Syntax::TextList, "", "The only Origins of web pages that may open exec, attach and port-forward streams; repeat or list. Empty: any. (Not in upstream.)"),
     own("eviction-by-available-memory", Syntax::Bool, "", "The eviction signal memory.available is the kernel's MemAvailable, to which page cache counts, and not what the working set leaves. (Not in upstream.)"),
     own("follow-machine-size", Syntax::Bool, "", "The Node and the limits of all pods follow CPUs and memory that are added to the running machine, or taken away. (Not in upstream.)"),
+    own("repair-state-files", Syntax::Bool, "", "A state file of the CPU or memory manager that does not fit is set aside at the start, as <name>.unfit, and begun anew. (Not in upstream.)"),
     own("cpu-burst-max-percent", Syntax::Integer(32), "0", "The most CPU time that containers may save up by the annotation podwright.io/cpu-burst, in percent of their CPU limit, 0 to 100 (cgroup v2); 0: none. (Not in upstream.)"),
     own("image-gc-exempt", Syntax::TextList, "", "Patterns of image names that image garbage collection, also before an eviction, leaves alone, such as docker.io/library/nginx or reg.example/infra/*; repeat or list. (Not in upstream.)"),
     own("stream-get-needs-create", Syntax::Bool, "", "Exec, attach and port-forward by GET, as WebSocket begins, need the right to create nodes/proxy, too. (Not in upstream.)"),

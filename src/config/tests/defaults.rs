@@ -28,8 +28,9 @@ fn configz_names_our_own_settings_where_they_change_decisions() {
     );
     let set = Flags { eviction_by_available_memory: true, ..flags() };
     assert_eq!(shown(&set)["podwright"], json!({ "evictionByAvailableMemory": true }));
-    let set = Flags { cpu_burst_max_percent: 50, follow_machine_size: true, ..flags() };
-    assert_eq!(shown(&set)["podwright"], json!({ "cpuBurstMaxPercent": 50, "followMachineSize": true }));
+    let set = Flags { cpu_burst_max_percent: 50, follow_machine_size: true, repair_state_files: true, ..flags() };
+    let expected = json!({ "cpuBurstMaxPercent": 50, "followMachineSize": true, "repairStateFiles": true });
+    assert_eq!(shown(&set)["podwright"], expected);
     let set = Flags { device_plugin_wait: GoDuration::parse("90s").expect("a duration"), ..flags() };
     assert_eq!(shown(&set)["podwright"], json!({ "devicePluginWait": "1m30s" }));
     let exempt = vec!["docker.io/library/nginx".to_owned()];
