@@ -12,6 +12,8 @@
 mod cluster;
 #[path = "../support/csi_driver.rs"]
 mod csi_driver;
+#[path = "../support/device_plugin.rs"]
+mod device_plugin;
 mod harness;
 mod images;
 mod node;
