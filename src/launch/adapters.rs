@@ -65,15 +65,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
     let offline = offline_store(invocation, connected.is_some())?;
     let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock));
     let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)));
-    let plugins = PluginAdapters {
-        registry: Arc::new(LinuxPluginRegistry::new(root_dir)),
-        registration: Arc::new(GrpcRegistration),
-        csi: Arc::new(GrpcCsi::new(PluginCalls::new(Arc::clone(&clock)))),
-        volumes: volumes.clone(),
-        device_socket: Arc::new(DeviceRegistration::new(device_folder, Arc::clone(&clock))),
-        devices: Arc::new(GrpcDevices::new(device_folder.to_path_buf(), &clock)),
-        device_files: Arc::new(FileCheckpoints::new(device_folder)),
-    };
+    let plugins = plugin_adapters(root_dir, device_folder, &clock, volumes.clone());
     Ok(Adapters {
         runtime: runtime.clone(),
         images: runtime,
@@ -118,6 +110,24 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
             placement: placement()?,
         },
     })
+}
+
+/// Plugins of all kinds; `device_folder` is the directory of device plugins.
+fn plugin_adapters(
+    root_dir: &Path,
+    device_folder: &Path,
+    clock: &Arc<dyn Clock>,
+    volumes: Arc<LinuxVolumeHost>,
+) -> PluginAdapters {
+    PluginAdapters {
+        registry: Arc::new(LinuxPluginRegistry::new(root_dir)),
+        registration: Arc::new(GrpcRegistration),
+        csi: Arc::new(GrpcCsi::new(PluginCalls::new(Arc::clone(clock)))),
+        volumes,
+        device_socket: Arc::new(DeviceRegistration::new(device_folder, Arc::clone(clock))),
+        devices: Arc::new(GrpcDevices::new(device_folder.to_path_buf(), clock)),
+        device_files: Arc::new(FileCheckpoints::new(device_folder)),
+    }
 }
 
 /// The machine's own processes. Their cgroups are folders for any driver, as upstream has it.

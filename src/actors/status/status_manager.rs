@@ -101,7 +101,6 @@ impl Actor for StatusManager {
             StatusManagerMsg::StatusChanged(view) => self.take(view, context),
             StatusManagerMsg::Pods(news) => self.hear_of_pods(news, context),
             StatusManagerMsg::Api(news) => self.hear_of_api(news, context),
-            StatusManagerMsg::Devices(devices) => self.take_devices(devices, context),
             StatusManagerMsg::Answered(uid, outcome) => {
                 let answer = outcome.unwrap_or(Answer::Failed(None));
                 self.count_sent(&uid, &answer, context);
@@ -123,6 +122,7 @@ impl Actor for StatusManager {
 impl StatusManager {
     fn hear_of_pods(&mut self, news: PodNews, context: &Context<StatusManagerMsg>) {
         match news {
+            PodNews::Devices(devices) => self.take_devices(devices, context),
             PodNews::Stopped(uid, stop) => drop(self.stopped.entry(uid).or_insert(stop)),
             PodNews::PodForgotten(uid) => self.forget(&uid),
             PodNews::NeverHere(uid) => self.sync.never_here(&uid),

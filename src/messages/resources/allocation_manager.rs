@@ -48,7 +48,7 @@ pub enum AllocationManagerMsg {
     Repeat,
 }
 
-/// Messages about hardware that containers own: CPUs, and memory of NUMA nodes.
+/// Messages about hardware that containers own: CPUs, memory of NUMA nodes, devices of plugins.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum HardwareMsg {
     /// From `PodManager`: these pods are to be given hardware.
@@ -73,16 +73,24 @@ pub enum HardwareMsg {
     Explain(PodUid, RpcReplyPort<Option<PlacementRecord>>),
     /// From the metrics: what was counted; nothing until the files were read.
     Figures(RpcReplyPort<Option<Box<ManagerFigures>>>),
-    /// From itself: the files of state were read once more, or why one could not be.
-    StateRead(Ended<StateFiles>),
-    /// From itself: the files of state were written, or why one could not be.
-    StateWritten(Ended<()>),
-    /// From itself: what could not be read or written is to be tried again.
-    RetryDue,
+    /// From itself: something about the files of state.
+    #[strum(transparent)]
+    State(StateStep),
     /// From itself: CPUs of running containers are to be compared with the state.
     ReconcileDue,
     /// From itself: that has ended, and these are the CPUs that the runtime was told for each running container.
     Reconciled(Ended<BTreeMap<ContainerId, CpuSet>>),
+}
+
+/// Messages of `AllocationManager` to itself, about the files of state of hardware.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum StateStep {
+    /// From `AllocationManager`: the files were read once more, or why one could not be.
+    Read(Ended<StateFiles>),
+    /// From `AllocationManager`: the files were written, or why one could not be.
+    Written(Ended<()>),
+    /// From `AllocationManager`: what could not be read or written is to be tried again.
+    RetryDue,
 }
 
 /// Messages of `AllocationManager` to itself, about calls of device plugins.

@@ -36,7 +36,7 @@ pub enum Patience {
     UntilKnown,
 }
 
-/// The fate of pods on this node, as `PodManager` knows it.
+/// The fate of pods on this node, as `PodManager` knows it, and the health of their devices.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PodNews {
     /// Nothing is left of the pod on the node; it may go from the API when it is to.
@@ -55,6 +55,8 @@ pub enum PodNews {
         /// Those of which nothing is on the node any more, but which the API server still has.
         ended: BTreeSet<PodUid>,
     },
+    /// From `AllocationManager`: the health of the devices that pods own.
+    Devices(Arc<DevicesOfPods>),
     /// All sources and the runtime were heard, and these pods have workers, which tell their statuses. Told once, and
     /// again after a restart of `StatusManager`.
     HeardAll(BTreeSet<PodUid>),
@@ -85,14 +87,12 @@ pub enum StatusTimer {
 pub enum StatusManagerMsg {
     /// From a `PodWorker`: the pod's newest status.
     StatusChanged(PodView),
-    /// From `PodManager`: what becomes of pods here.
+    /// From `PodManager`: what becomes of pods here. From `AllocationManager`: the health of their devices.
     #[strum(transparent)]
     Pods(PodNews),
     /// From `ApiSource`: what the API server has.
     #[strum(transparent)]
     Api(ApiNews),
-    /// From `AllocationManager`: the health of the devices that pods own.
-    Devices(Arc<DevicesOfPods>),
     /// From itself: a call for this pod ended.
     Answered(PodUid, Result<Answer, Panicked>),
     /// From itself: a timer has ended.

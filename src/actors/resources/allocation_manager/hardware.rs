@@ -3,7 +3,7 @@
 //! One write at a time; questions that come meanwhile wait, and are decided and written together. A write that fails
 //! undoes all that it was about, and the pods that it was about are not decided yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,17 +17,18 @@ use super::state_files::{self, read};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::resources::allocations::{
     Allocations, ManagerFigures, PlacementRecord, PodPinning, ResourceManagers, StateFiles,
 };
-use crate::logic::resources::device_manager::devices::Inventory;
+use crate::logic::resources::device_manager::devices::{Health, Inventory};
 use crate::logic::status::device_health::DevicesOfPods;
 use crate::messages::Ended;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
-use crate::messages::resources::allocation_manager::{AllocationManagerMsg, HardwareMsg};
-use crate::messages::status::status_manager::StatusManagerMsg;
+use crate::messages::resources::allocation_manager::{AllocationManagerMsg, HardwareMsg, StateStep};
+use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
 
 /// Wait before files that could not be read or written are tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -50,12 +51,14 @@ pub(super) struct Hardware {
     /// Holders are to be compared with the state, although nobody asks for hardware.
     is_due: bool,
     placings: Placings,
-    /// What plugins say of their devices.
+    /// The devices, as their plugins tell of them.
     inventory: Arc<Inventory>,
     /// Containers that were created since that write began.
     started: Vec<(Arc<Pod>, String)>,
     /// Pods that hold hardware, as `PodManager` said last.
     holders: Option<Arc<BTreeSet<PodUid>>>,
+    /// Since when devices are unhealthy, by resource and name.
+    unhealthy_since: BTreeMap<(String, String), Moment>,
     /// The health of pods' devices, as `StatusManager` heard it.
     told_health: Arc<DevicesOfPods>,
     pub(super) reconciling: Reconciling,
@@ -77,6 +80,7 @@ impl Hardware {
             inventory: Arc::default(),
             started: vec![],
             holders: None,
+            unhealthy_since: BTreeMap::new(),
             told_health: Arc::default(),
             reconciling: Reconciling::default(),
         }
@@ -93,7 +97,18 @@ impl Hardware {
     }
 
     fn record(&self, uid: &PodUid) -> Option<PlacementRecord> {
-        self.managers.as_ref().ok()?.record(uid).cloned()
+        self.managers.as_ref().ok()?.explained(uid, &self.unhealthy_since)
+    }
+
+    fn note_unhealthy(&mut self, now: Moment) {
+        let before = std::mem::take(&mut self.unhealthy_since);
+        for (resource, devices) in self.inventory.iter() {
+            for (id, _) in devices.devices.iter().filter(|(_, device)| device.health == Health::Unhealthy) {
+                let key = (resource.clone(), id.clone());
+                let since = before.get(&key).copied().unwrap_or(now);
+                self.unhealthy_since.insert(key, since);
+            }
+        }
     }
 }
 
@@ -101,12 +116,12 @@ impl AllocationManager {
     pub(super) fn receive_hardware(&mut self, message: HardwareMsg, context: &mut Context<AllocationManagerMsg>) {
         match message {
             HardwareMsg::Place(request) => {
-                self.hardware.take_holders(request.holders.as_ref());
+                self.hardware.take_holders(request.holders.clone());
                 self.hardware.placings.push(request);
                 self.serve(context);
             }
             HardwareMsg::Holders(holders) => {
-                self.hardware.take_holders(Some(&holders));
+                self.hardware.take_holders(Some(holders));
                 self.serve(context);
             }
             HardwareMsg::Find { pod, starting, reply } => self.find(pod, starting, reply, context),
@@ -117,9 +132,9 @@ impl AllocationManager {
             }
             HardwareMsg::Explain(uid, reply) => drop(reply.send(self.hardware.record(&uid))), // The asker may have left.
             HardwareMsg::Figures(reply) => self.hardware.tell_figures(reply),
-            HardwareMsg::StateRead(outcome) => self.begin_hardware(outcome.into_result(), context),
-            HardwareMsg::StateWritten(outcome) => self.take_state_written(outcome, context),
-            HardwareMsg::RetryDue => match &self.hardware.managers {
+            HardwareMsg::State(StateStep::Read(outcome)) => self.begin_hardware(outcome.into_result(), context),
+            HardwareMsg::State(StateStep::Written(outcome)) => self.take_state_written(outcome, context),
+            HardwareMsg::State(StateStep::RetryDue) => match &self.hardware.managers {
                 Ok(_) => self.serve(context),
                 Err(_) => self.read_state(context),
             },
@@ -181,7 +196,7 @@ impl AllocationManager {
             return;
         }
         let health = Arc::new(health);
-        let message = StatusManagerMsg::Devices(Arc::clone(&health));
+        let message = StatusManagerMsg::Pods(PodNews::Devices(Arc::clone(&health)));
         if context.try_tell(&self.args.status_manager, message) {
             self.hardware.told_health = health;
         }
@@ -189,6 +204,7 @@ impl AllocationManager {
 
     fn take_devices(&mut self, inventory: Arc<Inventory>, context: &mut Context<AllocationManagerMsg>) {
         self.hardware.inventory = inventory;
+        self.hardware.note_unhealthy(context.now());
         self.hardware.is_due = true;
         self.serve(context);
         if self.hardware.placings.has_late() {
@@ -200,12 +216,12 @@ impl AllocationManager {
     fn read_state(&mut self, context: &mut Context<AllocationManagerMsg>) {
         let (files, devices) = (Arc::clone(&self.args.files), Arc::clone(&self.args.device_files));
         context.start("read hardware", "checkpoints", async move { read(&*files, &*devices).await }, |read| {
-            AllocationManagerMsg::Hardware(HardwareMsg::StateRead(read.into()))
+            AllocationManagerMsg::Hardware(HardwareMsg::State(StateStep::Read(read.into())))
         });
     }
 
     fn retry_later(&mut self, context: &mut Context<AllocationManagerMsg>) {
-        context.after(RETRY, AllocationManagerMsg::Hardware(HardwareMsg::RetryDue));
+        context.after(RETRY, AllocationManagerMsg::Hardware(HardwareMsg::State(StateStep::RetryDue)));
     }
 
     /// Says where a pod's containers run. Without managers nobody answers, and the worker asks again.
@@ -260,7 +276,7 @@ impl AllocationManager {
         let (files, devices) = (Arc::clone(&self.args.files), Arc::clone(&self.args.device_files));
         let work = async move { state_files::write(state, &*files, &*devices).await };
         context.start("keep hardware", "checkpoints", work, |written| {
-            AllocationManagerMsg::Hardware(HardwareMsg::StateWritten(written.into()))
+            AllocationManagerMsg::Hardware(HardwareMsg::State(StateStep::Written(written.into())))
         });
     }
 
@@ -293,12 +309,11 @@ impl AllocationManager {
 }
 
 impl Hardware {
-    /// The newest word about who holds hardware counts, also for questions that still wait.
-    fn take_holders(&mut self, holders: Option<&Arc<BTreeSet<PodUid>>>) {
-        if let Some(holders) = holders {
-            self.holders = Some(Arc::clone(holders));
-            self.is_due = true;
-        }
+    /// The newest word about who holds hardware counts, also for questions that still wait. A `PodManager` that has begun anew
+    /// does not know them yet.
+    fn take_holders(&mut self, holders: Option<Arc<BTreeSet<PodUid>>>) {
+        self.is_due |= holders.is_some();
+        self.holders = holders;
     }
 
     /// A container is created now. Without managers its worker has no answer, does not create it, and asks again.

@@ -235,6 +235,7 @@ impl ResourceManagers {
             cpus: given.collect(),
             memory,
             devices: self.devices.taken_by_now(),
+            unhealthy: BTreeMap::new(),
             refusal,
         };
         self.keep_record(&uid, record);

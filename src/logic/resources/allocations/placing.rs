@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::managers::{ResourceManagers, uid_of};
 use super::record::PlacementRecord;
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::logic::resources::device_manager::calls::Need;
 use crate::logic::resources::device_manager::devices::{DeviceGrant, Inventory};
 use crate::logic::resources::device_manager::{Conflict, DeviceHealth, DeviceRefusal, Inquiry, PodBook, Question};
@@ -100,6 +101,20 @@ impl ResourceManagers {
         if why.is_some() {
             self.keep_record(uid, PlacementRecord { refusal: why, ..PlacementRecord::default() });
         }
+    }
+
+    /// The record of a pod for people, with its devices that are unhealthy now; `since`: when each device became so, by
+    /// resource and name.
+    pub fn explained(&self, uid: &PodUid, since: &BTreeMap<(String, String), Moment>) -> Option<PlacementRecord> {
+        let mut record = self.record(uid).cloned().unwrap_or_default();
+        for (need, owned) in self.devices.book(uid).iter().flat_map(|book| book.iter()) {
+            let ill = |id: &str| Some((id.to_owned(), *since.get(&(need.resource.clone(), id.to_owned()))?));
+            let ill: Vec<_> = owned.ids().into_iter().filter_map(ill).collect();
+            if !ill.is_empty() {
+                record.unhealthy.insert(need.clone(), ill);
+            }
+        }
+        (!record.is_empty()).then_some(record)
     }
 
     /// The resources of plugins that are known.

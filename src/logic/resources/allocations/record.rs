@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::logic::model::time::Moment;
 use crate::logic::resources::cpu_manager::take::Taken;
 use crate::logic::resources::device_manager::calls::Need;
 use crate::logic::resources::memory_manager::MemoryExplanation;
@@ -20,6 +21,8 @@ pub struct PlacementRecord {
     pub memory: BTreeMap<String, MemoryExplanation>,
     /// The devices of each container and resource.
     pub devices: BTreeMap<Need, Vec<String>>,
+    /// Devices that the pod owns and that are unhealthy now, and since when.
+    pub unhealthy: BTreeMap<Need, Vec<(String, Moment)>>,
     /// Why the pod was refused; nothing was given then.
     pub refusal: Option<Refusal>,
 }
@@ -45,6 +48,12 @@ impl PlacementRecord {
         }
         for (Need { container, resource }, ids) in &self.devices {
             lines.push(format!("{}: {resource}: {}", named(container), ids.join(", ")));
+        }
+        for (Need { container, resource }, devices) in &self.unhealthy {
+            let line = |(id, since): &(String, Moment)| {
+                format!("{}: {resource}: {id} is unhealthy since {}", named(container), since.to_timestamp())
+            };
+            lines.extend(devices.iter().map(line));
         }
         lines.extend(self.refusal.as_ref().map(|refusal| format!("refused: {refusal}")));
         lines

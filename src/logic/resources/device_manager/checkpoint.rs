@@ -165,17 +165,13 @@ fn checksum(data: &Data) -> Option<u32> {
         None => out.push_str("<nil>"),
         Some(entries) => {
             let dumps: Option<Vec<String>> = entries.iter().map(dump_entry).collect();
-            put(&mut out, &format!("[{}]", dumps?.join(" ")));
+            out.push_str(&format!("[{}]", dumps?.join(" ")));
         }
     }
     out.push_str(" RegisteredDevices:(map[string][]string)");
-    put(&mut out, &dump_map(data.registered_devices.as_ref().map(|map| map.iter())));
+    out.push_str(&dump_map(data.registered_devices.as_ref().map(|map| map.iter())));
     out.push('}');
     Some(fnv1a(out.as_bytes()))
-}
-
-fn put(out: &mut String, text: &str) {
-    out.push_str(text);
 }
 
 fn dump_entry(entry: &Entry) -> Option<String> {

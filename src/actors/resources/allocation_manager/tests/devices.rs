@@ -87,7 +87,7 @@ async fn a_pod_is_given_its_devices_when_its_plugin_answers() {
     let (_, reply) = node.allocate().await;
     reply.send(Ok(grant("nic"))).expect("awaited");
     assert_eq!(answered(other).await, given(NIC));
-    // What is chosen is taken, also while the plugin has not given it.
+    // A chosen device is taken, also while the plugin has not given it.
     let more = node.place(user("more", GPU, 2), &["slow", "plain", "other", "more"]);
     let why = "requested number of devices unavailable for vendor.com/gpu. Requested: 2, Available: 1";
     assert_eq!(answered(more).await, refused(why));
@@ -220,6 +220,11 @@ async fn the_health_of_devices_shows_in_the_status() {
     node.tell(HardwareMsg::Devices(inventory(vec![(GPU, devices(&["g0"], Health::Unhealthy, false))])));
     seconds(1.0).await;
     assert_eq!(shown(&to).await, "g0 Unhealthy");
+    let (reply, explained) = oneshot::channel();
+    node.tell(HardwareMsg::Explain(PodUid::from("pod"), RpcReplyPort::from(reply)));
+    let lines = explained.await.expect("answered").expect("something is remembered").lines();
+    let line = lines.last().expect("a line");
+    assert!(line.starts_with("container main: vendor.com/gpu: g0 is unhealthy since 20"), "{line}");
     statuses.stop(None);
 }
 

@@ -108,8 +108,12 @@ impl Node {
     }
 
     fn place(&self, pod: Pod, holding: &[&str]) -> Answer {
+        self.ask(pod, Some(holders(holding)))
+    }
+
+    fn ask(&self, pod: Pod, holders: Option<Arc<BTreeSet<PodUid>>>) -> Answer {
         let (reply, answer) = oneshot::channel();
-        let (pods, holders, reply) = (vec![Arc::new(pod)], Some(holders(holding)), RpcReplyPort::from(reply));
+        let (pods, reply) = (vec![Arc::new(pod)], RpcReplyPort::from(reply));
         self.tell(HardwareMsg::Place(PlaceRequest { pods, holders, running: BTreeSet::new(), reply }));
         answer
     }
@@ -143,6 +147,15 @@ async fn a_pod_that_ended_while_its_question_waited_is_given_nothing() {
     assert_eq!(answered(first).await, Placing::Given);
     assert_eq!(answered(second).await, Placing::NotYet("nobody wants the pod any more".to_owned()));
     assert_eq!(node.allocations().await.containers.keys().collect::<Vec<_>>(), [&PodUid::from("a")]);
+}
+
+/// A `PodManager` that has begun anew, and has not heard of all sources yet, may have new pods placed.
+#[tokio::test(start_paused = true)]
+async fn holders_that_are_not_known_yet_keep_no_pod_away() {
+    let node = Node::new(&HeldFiles::new(100), Duration::ZERO).await;
+    assert_eq!(answered(node.place(owner("a", "2", "1Gi"), &["a"])).await, Placing::Given);
+    assert_eq!(answered(node.ask(owner("b", "2", "1Gi"), None)).await, Placing::Given);
+    assert_eq!(node.allocations().await.containers.len(), 2, "nobody is known to have ended");
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ proptest! {
                     managers.grant(&uid_of(&pod), &taken[0].0, DeviceGrant::default());
                 }
                 Placement::Refused(_) => prop_assert!(free < count),
-                other => prop_assert!(false, "{:?}", other),
+                other => return Err(TestCaseError::fail(format!("{other:?}"))),
             }
             if leaves {
                 owned.retain(|_, owner| *owner != uid);
