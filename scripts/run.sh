@@ -44,10 +44,10 @@ build_agent() {
         PODWRIGHT=$(realpath "$PODWRIGHT")
         return
     fi
-    say "building the release executable; the first time takes some minutes"
-    cargo build --release --locked --bin podwright
-    PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/release/podwright
-    [ -x "$PODWRIGHT" ] || PODWRIGHT=${CARGO_TARGET_DIR:-target}/release/podwright
+    say "building the executable without link-time optimisation; the first time takes some minutes"
+    cargo build --profile quick --locked --bin podwright
+    PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/quick/podwright
+    [ -x "$PODWRIGHT" ] || PODWRIGHT=${CARGO_TARGET_DIR:-target}/quick/podwright
 }
 
 # Everything this run has for itself.
