@@ -268,7 +268,11 @@ impl PodManager {
             runs: &|_| true,
             takes_room: &|_, _| true,
             may_go_by_node: &|_| true,
-            placed: &|_, _| Some(&Placing::Given),
+            placed: &|uid, _| match self.admissions.placements.answer(uid) {
+                // It has its devices, whatever the Node says of them meanwhile.
+                Some(given @ Placing::GivenDevices(_)) => Some(given),
+                _ => Some(&Placing::Given),
+            },
             leaving: &leaving,
             node: &node,
             abilities: &abilities,
