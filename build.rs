@@ -22,7 +22,7 @@ const SERVED: [(&str, &str); 3] = [
 
 /// The protocols of plugins, which the agent calls: the folder of the code, the file, and its messages with secrets in them.
 /// `src/platform/plugins/wire.rs` gives those a `Debug` that keeps quiet.
-const CALLED: [(&str, &str, &[&str]); 3] = [
+const CALLED: [(&str, &str, &[&str]); 6] = [
     ("pluginregistration_v1", "proto/pluginregistration/v1/api.proto", &[]),
     ("deviceplugin_v1beta1", "proto/deviceplugin/v1beta1/api.proto", &[]),
     (
@@ -30,6 +30,9 @@ const CALLED: [(&str, &str, &[&str]); 3] = [
         "proto/csi/v1/csi.proto",
         &[".csi.v1.NodeStageVolumeRequest", ".csi.v1.NodePublishVolumeRequest", ".csi.v1.NodeExpandVolumeRequest"],
     ),
+    ("dra_v1", "proto/dra/v1/api.proto", &[]),
+    ("dra_v1beta1", "proto/dra/v1beta1/api.proto", &[]),
+    ("dra_health_v1alpha1", "proto/dra-health/v1alpha1/api.proto", &[]),
 ];
 
 /// Messages with secrets in them. `src/cri/wire.rs` gives them a `Debug` that keeps quiet.

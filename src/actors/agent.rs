@@ -25,7 +25,9 @@ use crate::platform::logs::node_logs::NodeLogs;
 use crate::platform::network::network_probe::NetworkProber;
 use crate::platform::network::network_rules::NetworkRules;
 use crate::platform::observer::{Observation, Observer};
-use crate::platform::plugins::{CsiCalls, DeviceCalls, DeviceSocket, NoPlugins, PluginRegistration, PluginRegistry};
+use crate::platform::plugins::{
+    CsiCalls, DeviceCalls, DeviceSocket, DraCalls, NoPlugins, PluginRegistration, PluginRegistry,
+};
 use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
@@ -91,6 +93,8 @@ pub struct PluginAdapters {
     pub registration: Arc<dyn PluginRegistration>,
     /// Calls to storage drivers.
     pub csi: Arc<dyn CsiCalls>,
+    /// Calls to drivers of resource claims.
+    pub dra: Arc<dyn DraCalls>,
     /// Drivers' volumes as the disk knows them.
     pub volumes: Arc<dyn CsiHost>,
     /// Where device plugins register.
@@ -109,6 +113,7 @@ impl PluginAdapters {
             registry: none.clone(),
             registration: none.clone(),
             csi: none.clone(),
+            dra: none.clone(),
             volumes: none.clone(),
             device_socket: none.clone(),
             devices: none.clone(),

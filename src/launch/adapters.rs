@@ -32,7 +32,7 @@ use crate::platform::logs::node_logs::LinuxNodeLogs;
 use crate::platform::network::network_probe::HostProber;
 use crate::platform::network::network_rules::Iptables;
 use crate::platform::network::tls::Offer;
-use crate::platform::plugins::{GrpcCsi, GrpcDevices, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
+use crate::platform::plugins::{GrpcCsi, GrpcDevices, GrpcDra, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 use crate::platform::pods::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
@@ -61,7 +61,7 @@ pub(super) struct Means<'a> {
 pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
     let Means { invocation, settings, directory, clock, metrics, runtime, cgroups, connected, certificates } = means;
     let (config, flags) = (&invocation.config, &invocation.flags);
-    let (root_dir, device_folder) = (Path::new(&flags.root_dir), Path::new(&flags.device_plugin_dir));
+    let root_dir = Path::new(&flags.root_dir);
     let offline = offline_store(invocation, connected.is_some())?;
     let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock));
     let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)));
@@ -119,10 +119,12 @@ fn plugin_adapters(
     clock: &Arc<dyn Clock>,
     volumes: Arc<LinuxVolumeHost>,
 ) -> PluginAdapters {
+    let calls = PluginCalls::new(Arc::clone(clock));
     PluginAdapters {
         registry: Arc::new(LinuxPluginRegistry::new(root_dir)),
         registration: Arc::new(GrpcRegistration),
-        csi: Arc::new(GrpcCsi::new(PluginCalls::new(Arc::clone(clock)))),
+        csi: Arc::new(GrpcCsi::new(calls.clone())),
+        dra: Arc::new(GrpcDra::new(calls)),
         volumes,
         device_socket: Arc::new(DeviceRegistration::new(device_folder, Arc::clone(clock))),
         devices: Arc::new(GrpcDevices::new(device_folder.to_path_buf(), clock)),

@@ -23,7 +23,7 @@ use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::host::clock::SystemClock;
 use crate::platform::network::tls::sha256_hex;
 use crate::platform::plugins::played::{Driver, Serving};
-use crate::platform::plugins::{GrpcCsi, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
+use crate::platform::plugins::{GrpcCsi, GrpcDra, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 use crate::platform::volumes::LinuxVolumeHost;
 
 /// Longer than anything here takes.
@@ -59,7 +59,8 @@ impl Setup {
             adapters.plugins = PluginAdapters {
                 registry: Arc::new(LinuxPluginRegistry::new(path)),
                 registration: Arc::new(GrpcRegistration),
-                csi: Arc::new(GrpcCsi::new(PluginCalls::new(clock))),
+                csi: Arc::new(GrpcCsi::new(PluginCalls::new(clock.clone()))),
+                dra: Arc::new(GrpcDra::new(PluginCalls::new(clock))),
                 volumes,
                 ..PluginAdapters::none()
             };

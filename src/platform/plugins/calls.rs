@@ -28,7 +28,7 @@ const ENDPOINTS_MAX: usize = 256;
 pub struct OpenCall {
     /// The method.
     pub method: &'static str,
-    /// The volume's ID or the devices, where it is about some.
+    /// The volume's ID, the devices or the claims, where it is about some.
     pub about: String,
     /// Since when.
     pub since: Moment,

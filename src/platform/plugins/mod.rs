@@ -1,5 +1,5 @@
-//! Plugins behind their sockets: the registry that they appear in, the handshake, and the calls to CSI drivers and device
-//! plugins.
+//! Plugins behind their sockets: the registry that they appear in, the handshake, and the calls to drivers of volumes and of
+//! resource claims, and to device plugins.
 //!
 //! Traits and what they report; the forms beside them carry it out. The content of the registry may be hostile: only sockets
 //! are looked at, no link is followed, every call has a deadline and every answer a bound.
@@ -10,6 +10,9 @@ pub mod device_folder;
 #[cfg(test)]
 mod device_tests;
 mod devices;
+mod dra;
+#[cfg(test)]
+mod dra_tests;
 mod none;
 #[cfg(test)]
 #[path = "../../../tests/support/csi_driver.rs"]
@@ -17,6 +20,9 @@ pub(crate) mod played;
 #[cfg(test)]
 #[path = "../../../tests/support/device_plugin.rs"]
 pub(crate) mod played_devices;
+#[cfg(test)]
+#[path = "../../../tests/support/dra_driver.rs"]
+pub(crate) mod played_dra;
 mod registration;
 mod registry;
 mod socket;
@@ -36,11 +42,16 @@ use futures_util::future::BoxFuture;
 pub use calls::{OpenCall, PluginCalls};
 pub use csi::GrpcCsi;
 pub use devices::GrpcDevices;
+pub use dra::GrpcDra;
 pub use none::NoPlugins;
 pub use registration::GrpcRegistration;
 pub use registry::LinuxPluginRegistry;
 
 use crate::logic::plugins::call_error::CallError;
+use crate::logic::plugins::claims::ClaimId;
+use crate::logic::plugins::claims::drivers::Service;
+use crate::logic::plugins::claims::health::DeviceHealth;
+use crate::logic::plugins::claims::states::Answer;
 use crate::logic::plugins::csi_registration::CsiNodeInfo;
 use crate::logic::plugins::device_registration::{RegisterRefusal, Registration};
 use crate::logic::plugins::plugin::PluginInfo;
@@ -53,9 +64,15 @@ use crate::logic::volumes::csi::requests::{ExpandRequest, PublishRequest, StageR
 pub const ANSWER_MAX: usize = 16 * 1024 * 1024;
 /// The time limit of a call to a CSI driver, as upstream's.
 pub const CSI_LIMIT: Duration = Duration::from_secs(120);
+/// The time limit of a call to a driver of resource claims, as upstream's.
+pub const DRA_LIMIT: Duration = Duration::from_secs(45);
 
 /// Hints that the registry may have changed; ends when it can no longer be watched.
 pub type Hints = Pin<Box<dyn Stream<Item = ()> + Send>>;
+/// A driver's words about its devices; ends with the connection.
+pub type HealthNews = Pin<Box<dyn Stream<Item = Result<Vec<DeviceHealth>, CallError>> + Send>>;
+/// A connection that stands; ends with it.
+pub type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Why a plugin was not found, or not spoken to. The texts of the handshake are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -191,6 +208,21 @@ pub trait DeviceCalls: Send + Sync {
     async fn allocate(&self, at: &str, ids: Vec<String>) -> Result<DeviceGrant, CallError>;
     /// A container with these devices is about to start: 30 s at most.
     async fn pre_start(&self, at: &str, ids: Vec<String>) -> Result<(), CallError>;
+    /// The calls that are open, by endpoint.
+    fn open_calls(&self) -> Vec<(String, OpenCall)>;
+}
+
+/// The calls to a driver of resource claims, each within [`DRA_LIMIT`]. `at` is the driver's endpoint.
+#[async_trait]
+pub trait DraCalls: Send + Sync {
+    /// Has devices of claims usable (`NodePrepareResources`).
+    async fn prepare(&self, at: &str, service: Service, claims: Vec<ClaimId>) -> Result<Answer, CallError>;
+    /// Undoes that (`NodeUnprepareResources`).
+    async fn unprepare(&self, at: &str, service: Service, claims: Vec<ClaimId>) -> Result<Answer, CallError>;
+    /// Hears how the driver's devices are (`NodeWatchResources`).
+    async fn watch_health(&self, at: &str) -> Result<HealthNews, CallError>;
+    /// Connects to the driver, to see when it goes.
+    async fn connect(&self, at: &str) -> Result<Connection, CallError>;
     /// The calls that are open, by endpoint.
     fn open_calls(&self) -> Vec<(String, OpenCall)>;
 }

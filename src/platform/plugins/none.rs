@@ -8,10 +8,13 @@ use async_trait::async_trait;
 use futures_util::stream;
 
 use super::{
-    CsiCalls, DeviceCalls, DeviceList, DeviceSocket, Hints, OpenCall, PluginError, PluginRegistration, PluginRegistry,
-    Registrar,
+    Connection, CsiCalls, DeviceCalls, DeviceList, DeviceSocket, DraCalls, HealthNews, Hints, OpenCall, PluginError,
+    PluginRegistration, PluginRegistry, Registrar,
 };
 use crate::logic::plugins::call_error::{CallError, CallProblem};
+use crate::logic::plugins::claims::ClaimId;
+use crate::logic::plugins::claims::drivers::Service;
+use crate::logic::plugins::claims::states::Answer;
 use crate::logic::plugins::csi_registration::CsiNodeInfo;
 use crate::logic::plugins::plugin::PluginInfo;
 use crate::logic::plugins::plugin_states::SocketIdentity;
@@ -206,6 +209,29 @@ impl DeviceCalls for NoPlugins {
 
     async fn pre_start(&self, _: &str, _: Vec<String>) -> Result<(), CallError> {
         nobody("PreStartContainer")
+    }
+
+    fn open_calls(&self) -> Vec<(String, OpenCall)> {
+        vec![]
+    }
+}
+
+#[async_trait]
+impl DraCalls for NoPlugins {
+    async fn prepare(&self, _: &str, _: Service, _: Vec<ClaimId>) -> Result<Answer, CallError> {
+        nobody("NodePrepareResources")
+    }
+
+    async fn unprepare(&self, _: &str, _: Service, _: Vec<ClaimId>) -> Result<Answer, CallError> {
+        nobody("NodeUnprepareResources")
+    }
+
+    async fn watch_health(&self, _: &str) -> Result<HealthNews, CallError> {
+        nobody("NodeWatchResources")
+    }
+
+    async fn connect(&self, _: &str) -> Result<Connection, CallError> {
+        nobody("connect")
     }
 
     fn open_calls(&self) -> Vec<(String, OpenCall)> {

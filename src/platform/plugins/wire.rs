@@ -25,6 +25,18 @@ pub mod csi_v1 {
     include!(concat!(env!("OUT_DIR"), "/csi_v1/csi.v1.rs"));
 }
 
+pub mod dra_v1 {
+    include!(concat!(env!("OUT_DIR"), "/dra_v1/k8s.io.kubelet.pkg.apis.dra.v1.rs"));
+}
+
+pub mod dra_v1beta1 {
+    include!(concat!(env!("OUT_DIR"), "/dra_v1beta1/k8s.io.kubelet.pkg.apis.dra.v1beta1.rs"));
+}
+
+pub mod dra_health_v1alpha1 {
+    include!(concat!(env!("OUT_DIR"), "/dra_health_v1alpha1/v1alpha1.rs"));
+}
+
 impl fmt::Debug for csi_v1::NodeStageVolumeRequest {
     /// The volume alone: what else there is may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
