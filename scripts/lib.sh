@@ -463,6 +463,7 @@ TOML
 TOML
     else
         cat <<TOML
+  cdi_spec_dirs = ["$dir/cdi"]
 
 [plugins."io.containerd.grpc.v1.cri"]
   stream_server_address = "127.0.0.1"

@@ -173,6 +173,12 @@ impl ObjectServer {
         calls.filter(|call| call.contains(part)).collect()
     }
 
+    /// Verb and path with its query, of each call so far that names this.
+    pub(super) fn queries(&self, part: &str) -> Vec<String> {
+        let state = self.state();
+        state.asked.iter().map(|(call, _)| call.clone()).filter(|call| call.contains(part)).collect()
+    }
+
     /// The body of the last call that names this.
     pub(super) fn sent(&self, part: &str) -> Value {
         let state = self.state();

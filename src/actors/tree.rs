@@ -23,6 +23,7 @@ use crate::messages::node::network_rules::NetworkRulesMsg;
 use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
@@ -241,6 +242,15 @@ macro_rules! children {
                 mailbox: 1024,
                 learns_from: [PluginWatcher, AllocationManager],
                 repeats: |_| DevicePluginsMsg::Repeat,
+            }
+            /// Claims of resources: prepared by drivers before a pod, released after it.
+            ClaimManager {
+                actor: actors::plugins::claim_manager::ClaimManager,
+                address: claim_manager: Address<ClaimManagerMsg>,
+                args: plugins::claim_manager_args,
+                // Each pod with claims asks as it starts and as it ends, and each claim has steps that end.
+                mailbox: 4096,
+                learns_from: [PluginWatcher],
             }
             /// Probes.
             Prober {

@@ -61,7 +61,7 @@ pub(super) struct Means<'a> {
 pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
     let Means { invocation, settings, directory, clock, metrics, runtime, cgroups, connected, certificates } = means;
     let (config, flags) = (&invocation.config, &invocation.flags);
-    let root_dir = Path::new(&flags.root_dir);
+    let (root_dir, device_folder) = (Path::new(&flags.root_dir), Path::new(&flags.device_plugin_dir));
     let offline = offline_store(invocation, connected.is_some())?;
     let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock));
     let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)));

@@ -1,4 +1,5 @@
-//! The managers of CPUs and memory for this machine, and whether they can go on from their files of state.
+//! The managers of CPUs and memory for this machine, and whether they and the claims of pods can go on from their files of
+//! state.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,6 +11,7 @@ use crate::config::validate::cpus::cpu_policy;
 use crate::config::validate::managers::{Found, managers};
 use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::plugins::claims::checkpoint::{self, Unrestorable};
 use crate::logic::resources::CPU;
 use crate::logic::resources::allocations::{ResourceManagers, RestoreError, StateFiles};
 use crate::logic::resources::cpu_manager::options::StaticOptions;
@@ -91,9 +93,9 @@ fn static_policy(
     StaticPolicy::new(Arc::new(topology), &settings).map_err(|error| error.to_string())
 }
 
-/// Checks that the managers can go on from the files below the root directory. With `repairs`, a file that does not fit is
-/// renamed to `<name>.unfit` instead, and the manager begins anew: running pods keep running, and are given hardware as far
-/// as they can be (PAIN-19). An older `.unfit` gives way.
+/// Checks that the managers, and the claims of pods, can go on from the files below the root directory. With `repairs`, a
+/// manager's file that does not fit is renamed to `<name>.unfit` instead, and the manager begins anew: running pods keep
+/// running, and are given hardware as far as they can be (PAIN-19). An older `.unfit` gives way.
 ///
 /// # Errors
 /// In upstream's words, which name the file; also when a file is there and cannot be read, or not be renamed.
@@ -119,7 +121,10 @@ pub(super) fn check_state(managers: &ResourceManagers, root_dir: &Path, repairs:
         fs::rename(root_dir.join(name), &aside).map_err(|failed| format!("{error}; set it aside: {failed}"))?;
         tracing::warn!(%error, aside, "state file does not fit; it is set aside and begun anew");
     }
-    Ok(())
+    match read(checkpoint::FILE_NAME)? {
+        Some(bytes) => checkpoint::parse(&bytes).map(drop).map_err(|error| Unrestorable(error).to_string()),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub enum Child {
     CsiManager,
     /// Device plugins: their registration, their devices, the calls to them.
     DevicePlugins,
+    /// Claims of resources: prepared by drivers before a pod, released after it.
+    ClaimManager,
     /// Probes.
     Prober,
     /// The runtime's truth, by event stream and relist.

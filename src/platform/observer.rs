@@ -113,6 +113,26 @@ pub enum Observation<'a> {
         /// Why it does not run, in one word such as `ErrImagePull`.
         error: Option<&'a str>,
     },
+    /// Claims of a pod were prepared or released, or could not be.
+    ClaimsHandled {
+        /// Upstream's `operation_name`.
+        operation: &'static str,
+        /// Whether it failed.
+        failed: bool,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A driver of resource claims was called.
+    ClaimDriverCalled {
+        /// Its name.
+        driver: &'a str,
+        /// The method, with its service.
+        method: &'a str,
+        /// How it ended, as gRPC names it.
+        code: &'static str,
+        /// How long it took.
+        took: Duration,
+    },
     /// A container has ended, and its pod's status says so.
     ContainerEnded(EndedContainer<'a>),
     /// A preStop hook that sleeps was cut short by the grace period.

@@ -16,6 +16,7 @@ use super::node::process;
 use super::node::sli_metrics::SliMetrics;
 use super::node::startup_metrics;
 use super::node::statistics_metrics;
+use super::pods::claim_metrics;
 use super::pods::hardware_metrics;
 use super::pods::pod_gauges;
 use super::pods::pod_metrics::PodMetrics;
@@ -129,6 +130,7 @@ impl Metrics {
         resize_metrics::families(sources, &mut families).await;
         let by_pod = self.gates.enabled("PodLevelResourceManagers");
         hardware_metrics::families(sources, by_pod, &mut families).await;
+        claim_metrics::families(sources, &mut families).await;
         certificate_metrics::families(sources, &mut families);
         statistics_metrics::families(sources, &mut families).await;
         self.features(&mut families);

@@ -14,6 +14,8 @@ mod cluster;
 mod csi_driver;
 #[path = "../support/device_plugin.rs"]
 mod device_plugin;
+#[path = "../support/dra_driver.rs"]
+mod dra_driver;
 mod harness;
 mod images;
 mod node;

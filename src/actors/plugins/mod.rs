@@ -1,5 +1,9 @@
-//! The actors of plugins: `PluginWatcher` finds them, `CsiManager` uses storage drivers, `DevicePlugins` device plugins.
+//! The actors of plugins: `PluginWatcher` finds them, `CsiManager` uses storage drivers, `DevicePlugins` device plugins,
+//! `ClaimManager` drivers of resource claims.
 
+pub mod claim_manager;
+#[cfg(test)]
+mod claim_tests;
 pub mod csi_manager;
 pub mod device_plugins;
 pub mod plugin_watcher;

@@ -19,6 +19,7 @@ use crate::logic::model::time::Steady;
 use crate::logic::plugins::plugin::{PluginKind, Refusal};
 use crate::logic::plugins::plugin_states::{Action, Input, PluginStates};
 use crate::messages::plugins::PluginNews;
+use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::plugins::plugin_watcher::{PluginWatcherMsg, RegistryStep, taker};
@@ -42,6 +43,8 @@ pub struct Args {
     pub csi_manager: Address<CsiManagerMsg>,
     /// Uses device plugins.
     pub device_plugins: Address<DevicePluginsMsg>,
+    /// Uses drivers of resource claims.
+    pub claim_manager: Address<ClaimManagerMsg>,
 }
 
 /// See the module.
@@ -243,6 +246,7 @@ impl PluginWatcher {
         match taker(kind) {
             Some(Child::CsiManager) => context.try_tell(&self.args.csi_manager, CsiManagerMsg::Plugin(news)),
             Some(Child::DevicePlugins) => context.try_tell(&self.args.device_plugins, DevicePluginsMsg::Plugin(news)),
+            Some(Child::ClaimManager) => context.try_tell(&self.args.claim_manager, ClaimManagerMsg::Plugin(news)),
             _ => false,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::actors::agent::Agent;
-use crate::actors::plugins::{csi_manager, device_plugins, plugin_watcher};
+use crate::actors::plugins::{claim_manager, csi_manager, device_plugins, plugin_watcher};
 
 /// Of `PluginWatcher`.
 pub fn plugin_watcher_args(agent: &Agent) -> plugin_watcher::Args {
@@ -12,6 +12,21 @@ pub fn plugin_watcher_args(agent: &Agent) -> plugin_watcher::Args {
         registration: Arc::clone(&agent.adapters.plugins.registration),
         csi_manager: agent.directory.csi_manager.clone(),
         device_plugins: agent.directory.device_plugins.clone(),
+        claim_manager: agent.directory.claim_manager.clone(),
+    }
+}
+
+/// Of `ClaimManager`.
+pub fn claim_manager_args(agent: &Agent) -> claim_manager::Args {
+    let (adapters, to) = (&agent.adapters, &agent.directory);
+    claim_manager::Args {
+        node_name: agent.settings.node_name.clone(),
+        api: adapters.cluster.api.clone(),
+        calls: Arc::clone(&adapters.plugins.dra),
+        files: Arc::clone(&adapters.checkpoints),
+        plugin_watcher: to.plugin_watcher.clone(),
+        pod_manager: to.pod_manager.clone(),
+        observer: Arc::clone(&adapters.observer),
     }
 }
 

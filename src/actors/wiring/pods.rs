@@ -116,6 +116,7 @@ pub fn worker_tools(agent: &Agent) -> WorkerTools {
             image_manager: to.image_manager.clone(),
             volume_manager: to.volume_manager.clone(),
             object_cache: to.object_cache.clone(),
+            claim_manager: to.claim_manager.clone(),
             allocation_manager: to.allocation_manager.clone(),
             device_plugins: to.device_plugins.clone(),
             node_status: to.node_status.clone(),

@@ -50,6 +50,8 @@ reasons! {
     ProbeWarning,
     /// A postStart hook failed.
     FailedPostStartHook,
+    /// A pod's claims of resources could not be prepared.
+    FailedPrepareDynamicResources,
     /// A preStop hook failed.
     FailedPreStopHook,
     /// An HTTPS hook was answered by HTTP.

@@ -6,7 +6,7 @@
 //! refuse references to API objects; then, and this is ours, refuse what upstream would act on and this agent does not. A
 //! pod never runs without something that it asked for.
 //!
-//! May import `formats`, `model`, `resources` and `images`.
+//! May import `formats`, `model`, `resources`, `plugins` and `images`.
 
 use std::fmt;
 

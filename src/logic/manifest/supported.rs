@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements, Volume};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::model::quantity::Quantity;
+use crate::logic::plugins::claims::pod_claims::DEVICE_CLASS_PREFIX;
 use crate::logic::resources::{CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY, is_extended};
 
 /// A field that the agent would not act on.
@@ -29,7 +30,7 @@ impl fmt::Display for Refusal {
 }
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
-const NO_CLAIMS: &str = "resource claims are not supported by this version";
+const NO_CLAIMS: &str = "a pod as a whole has no resource claims";
 const NO_USER_NAMESPACE: &str = "user namespaces are not supported by this version";
 const NO_RESOURCE: &str =
     "of the resources only cpu, memory, huge pages, ephemeral-storage and extended ones are supported by this version";
@@ -63,9 +64,6 @@ pub fn unsupported_fields(pod: &Pod) -> Vec<Refusal> {
     if spec.host_users == Some(false) {
         found.refuse(&"spec.hostUsers", NO_USER_NAMESPACE);
     }
-    if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
-        found.refuse(&"spec.resourceClaims", NO_CLAIMS);
-    }
     if let Some(resources) = &spec.resources {
         found.resources(&"spec.resources", resources, Whose::Pod);
     }
@@ -87,7 +85,7 @@ impl Found {
     }
 
     fn resources(&mut self, place: &dyn fmt::Display, resources: &ResourceRequirements, whose: Whose) {
-        if resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+        if whose == Whose::Pod && resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
             self.refuse(&format_args!("{place}.claims"), NO_CLAIMS);
         }
         let reason = match whose {
@@ -114,7 +112,8 @@ fn strange_resource<'a>((name, amount): (&'a String, &ApiQuantity), whose: Whose
     let is_known = name == CPU
         || name == MEMORY
         || name.starts_with(HUGEPAGES_PREFIX)
-        || (whose == Whose::Container && (name == EPHEMERAL_STORAGE || is_extended(name)));
+        || (whose == Whose::Container
+            && (name == EPHEMERAL_STORAGE || is_extended(name) || name.starts_with(DEVICE_CLASS_PREFIX)));
     let is_none = Quantity::parse(&amount.0).is_ok_and(|amount| amount.is_zero());
     (!is_known && !is_none).then_some(name)
 }

@@ -1,6 +1,6 @@
 //! Pods: which pods are to run here, whether the node takes them, and each one's life from its sandbox to its end.
 //!
-//! May import `formats`, `model`, `resources`, `objects`, `volumes`, `images`, `probes`, `logs`, `events` and `manifest`.
+//! May import `formats`, `model`, `resources`, `objects`, `volumes`, `images`, `probes`, `logs`, `events`, `plugins` and `manifest`.
 
 pub mod container_actions;
 pub mod container_garbage;

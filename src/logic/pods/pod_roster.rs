@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodExtendedResourceClaimStatus, PodResourceClaimStatus};
 
 use super::pod_lifecycle::ORPHAN_GRACE;
 use super::pod_resize::{may_free, take_the_same};
@@ -550,12 +550,20 @@ pub fn differs(one: &Pod, other: &Pod) -> bool {
         || one.metadata.deletion_grace_period_seconds != other.metadata.deletion_grace_period_seconds
         || !foreign(one).eq(foreign(other))
         || gates(one) != gates(other)
+        || claims(one) != claims(other)
 }
 
 /// Whether a source tells of a pod that it had told as `before`: what the pod is to be has changed, or what it takes of the
 /// node. Of another there is nothing to tell, and the version that was told stays the one that everybody shares.
 pub fn is_news(before: &Pod, now: &Pod) -> bool {
     differs(before, now) || may_free(before, now) || !take_the_same(before, now)
+}
+
+/// The claims of resources that others made for the pod, and said in its status.
+fn claims(pod: &Pod) -> (Option<&[PodResourceClaimStatus]>, Option<&PodExtendedResourceClaimStatus>) {
+    let status = pod.status.as_ref();
+    let made = status.and_then(|status| status.resource_claim_statuses.as_deref()).filter(|made| !made.is_empty());
+    (made, status.and_then(|status| status.extended_resource_claim_status.as_ref()))
 }
 
 /// The statuses that others gave the pod's readiness gates.

@@ -20,6 +20,10 @@ pub enum Awaited {
     Absence,
     /// The pod's cgroup.
     Cgroup,
+    /// The pod's claims of resources, before its sandbox.
+    Claims,
+    /// The release of its claims.
+    ClaimsReleased,
     /// The sandbox, with its network.
     Sandbox,
     /// The first try to mount the volumes.
@@ -83,6 +87,8 @@ impl fmt::Display for Awaited {
             Self::Look => f.write_str("the runtime's account of the pod"),
             Self::Absence => f.write_str("the runtime to confirm that what its list lacks is gone"),
             Self::Cgroup => f.write_str("the pod's cgroup"),
+            Self::Claims => f.write_str("its ResourceClaims to be prepared"),
+            Self::ClaimsReleased => f.write_str("its ResourceClaims to be released"),
             Self::Sandbox => f.write_str("the pod's sandbox and network"),
             Self::VolumesMounted => f.write_str("its volumes to be mounted"),
             Self::Volumes => f.write_str("its volumes"),
@@ -148,6 +154,10 @@ impl fmt::Display for StageWait {
 pub enum Problem {
     /// The pod has no cgroup; with why.
     Cgroup(String),
+    /// Its claims of resources are not prepared; with why.
+    Claims(String),
+    /// They are not released; with why.
+    ClaimsReleased(String),
     /// It has no sandbox; with why.
     Sandbox(String),
     /// It lacks volumes; with why.
@@ -162,6 +172,10 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cgroup(problem) => write!(f, "waits for its cgroup: {problem}"),
+            Self::Claims(problem) => write!(f, "waits for its ResourceClaims to be prepared: {problem}"),
+            Self::ClaimsReleased(problem) => {
+                write!(f, "ends, waits for its ResourceClaims to be released: {problem}")
+            }
             Self::Sandbox(problem) => write!(f, "waits for its sandbox and network: {problem}"),
             Self::Volumes(problem) => write!(f, "waits for its volumes: {problem}"),
             Self::Stop(problem) => write!(f, "ends, waits for its containers to stop: {problem}"),

@@ -1,5 +1,6 @@
 //! Messages to the actors of plugins.
 
+pub mod claim_manager;
 pub mod csi_manager;
 pub mod device_plugins;
 pub mod plugin_watcher;

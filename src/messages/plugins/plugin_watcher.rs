@@ -72,6 +72,6 @@ pub fn taker(kind: PluginKind) -> Option<Child> {
     match kind {
         PluginKind::Csi => Some(Child::CsiManager),
         PluginKind::Device => Some(Child::DevicePlugins),
-        PluginKind::Dra => None,
+        PluginKind::Dra => Some(Child::ClaimManager),
     }
 }

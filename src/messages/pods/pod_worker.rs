@@ -9,6 +9,7 @@ use ractor::RpcReplyPort;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::network::host_ips::HostIps;
+use crate::logic::plugins::claims::report::HealthByContainer;
 use crate::logic::pods::pod_lifecycle::{Demand, JobEnd};
 use crate::logic::pods::pod_resize::{PendingResize, PodResources};
 use crate::logic::probes::probe_kind::ProbeKind;
@@ -62,6 +63,8 @@ pub enum PodWorkerMsg {
     Recalled(Ended<PodResources>),
     /// From `VolumeManager`: what kept the pod's volumes away may be over.
     VolumesChanged,
+    /// From `ClaimManager`: how the devices of its containers' claims are.
+    DevicesToldOf(HealthByContainer),
     /// From itself: a job ended, also by a panic.
     JobEnded(JobEnd),
     /// From itself: a back-off ran out, or a resync is due.

@@ -17,7 +17,11 @@ use super::wire::podresources_v1alpha1::{
 };
 use crate::actors::kit::address::AskError;
 use crate::logic::model::ids::PodUid;
+use crate::logic::plugins::claims::PreparedDevice;
+use crate::logic::plugins::claims::book::{ClaimBook, ClaimInfo};
+use crate::logic::plugins::claims::report::claims_of_container;
 use crate::logic::resources::allocations::{Allocation, Allocations};
+use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::resources::allocation_manager::AllocationManagerMsg;
 use crate::messages::status::status_manager::PodView;
 use crate::server::backend::Backend;
@@ -45,11 +49,23 @@ impl PodResources {
         answer.map_err(|error| unanswered("AllocationManager", &error))
     }
 
+    /// The claims of pods; none while their file is not read.
+    async fn claims(&self) -> Result<Arc<ClaimBook>, Status> {
+        let to = &self.backend.directory.claim_manager;
+        let answer = to.ask(REQUEST, ASK_LIMIT, ClaimManagerMsg::Claims).await;
+        answer.map(Option::unwrap_or_default).map_err(|error| unanswered("ClaimManager", &error))
+    }
+
+    async fn owned(&self) -> Result<Owned, Status> {
+        let (allocations, claims) = tokio::join!(self.allocations(), self.claims());
+        Ok(Owned { allocations: allocations?, claims: claims? })
+    }
+
     async fn list_all(&self) -> Result<Vec<v1::PodResources>, Status> {
-        let (pods, allocations) = tokio::join!(views(&self.backend), self.allocations());
-        let (pods, allocations) = (pods.map_err(|error| unanswered("StatusManager", &error))?, allocations?);
+        let (pods, owned) = tokio::join!(views(&self.backend), self.owned());
+        let (pods, owned) = (pods.map_err(|error| unanswered("StatusManager", &error))?, owned?);
         let is_meant = |view: &&PodView| !view.is_over && (is_active(view) || !self.active_only);
-        Ok(pods.iter().filter(is_meant).map(|view| of_pod(&view.uid, &view.pod, &allocations)).collect())
+        Ok(pods.iter().filter(is_meant).map(|view| of_pod(&view.uid, &view.pod, &owned)).collect())
     }
 
     async fn get_one(&self, namespace: &str, name: &str) -> Result<v1::PodResources, Status> {
@@ -58,10 +74,10 @@ impl PodResources {
             let names = (metadata.namespace.as_deref(), metadata.name.as_deref());
             is_active(view) && names == (Some(namespace), Some(name))
         };
-        let (found, allocations) = tokio::join!(named(&self.backend, is_meant), self.allocations());
-        let (found, allocations) = (found.map_err(|error| unanswered("StatusManager", &error))?, allocations?);
+        let (found, owned) = tokio::join!(named(&self.backend, is_meant), self.owned());
+        let (found, owned) = (found.map_err(|error| unanswered("StatusManager", &error))?, owned?);
         match found.first() {
-            Some(view) => Ok(of_pod(&view.uid, &view.pod, &allocations)),
+            Some(view) => Ok(of_pod(&view.uid, &view.pod, &owned)),
             None => Err(Status::unknown(format!("pod {name} in namespace {namespace} not found"))),
         }
     }
@@ -134,7 +150,14 @@ fn unanswered(who: &str, error: &AskError) -> Status {
     Status::unavailable(format!("{who} does not answer: {error}"))
 }
 
-pub(super) fn of_pod(uid: &PodUid, pod: &Pod, allocations: &Allocations) -> v1::PodResources {
+/// All that pods own.
+#[derive(Default)]
+pub(super) struct Owned {
+    pub(super) allocations: Arc<Allocations>,
+    pub(super) claims: Arc<ClaimBook>,
+}
+
+pub(super) fn of_pod(uid: &PodUid, pod: &Pod, owned: &Owned) -> v1::PodResources {
     let spec = pod.spec.as_ref();
     let first = spec.and_then(|spec| spec.init_containers.as_ref()).into_iter().flatten();
     let restartable = first.filter(|container| container.restart_policy.as_deref() == Some("Always"));
@@ -143,8 +166,30 @@ pub(super) fn of_pod(uid: &PodUid, pod: &Pod, allocations: &Allocations) -> v1::
         name: pod.metadata.name.clone().unwrap_or_default(),
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         containers: containers
-            .map(|container| of_container(&container.name, allocations.of(uid, &container.name)))
+            .map(|container| v1::ContainerResources {
+                dynamic_resources: claims_of_container(pod, container, &owned.claims)
+                    .iter()
+                    .map(|it| of_claim(it))
+                    .collect(),
+                ..of_container(&container.name, owned.allocations.of(uid, &container.name))
+            })
             .collect(),
+    }
+}
+
+fn of_claim(claim: &ClaimInfo) -> v1::DynamicResource {
+    let devices = claim.drivers.iter().flat_map(|(driver, devices)| devices.iter().map(move |device| (driver, device)));
+    let resource = |(driver, device): (&String, &PreparedDevice)| v1::ClaimResource {
+        cdi_devices: device.cdi_device_ids.iter().map(|name| v1::CdiDevice { name: name.clone() }).collect(),
+        driver_name: driver.clone(),
+        pool_name: device.pool_name.clone(),
+        device_name: device.device_name.clone(),
+        share_id: device.share_id.clone(),
+    };
+    v1::DynamicResource {
+        claim_name: claim.id.key.name.clone(),
+        claim_namespace: claim.id.key.namespace.clone(),
+        claim_resources: devices.map(resource).collect(),
     }
 }
 

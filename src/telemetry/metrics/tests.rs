@@ -42,6 +42,9 @@ always counter   kubelet_memory_manager_pinning_errors_total
 always counter   kubelet_topology_manager_admission_requests_total
 always counter   kubelet_topology_manager_admission_errors_total
 always histogram kubelet_topology_manager_admission_duration_ms
+always gauge     dra_resource_claims_in_use driver_name
+       histogram dra_operations_duration_seconds is_error,operation_name
+       histogram dra_grpc_operations_duration_seconds driver_name,grpc_status_code,method_name
 always gauge     kubelet_pod_in_progress_resizes
 always gauge     kubelet_running_containers container_state
 always histogram kubelet_containers_per_pod_count
@@ -231,6 +234,8 @@ fn everything() -> Vec<Observation<'static>> {
             exit_code: 137,
             reason: "OOMKilled",
         }),
+        Observation::ClaimsHandled { operation: "PrepareResources", failed: true, took: SECOND },
+        Observation::ClaimDriverCalled { driver: "gpu.example.com", method: "/m", code: "OK", took: SECOND },
         Observation::SleepCutShort,
         Observation::HookFellBack,
         Observation::Relisted { ended: Moment(0).plus(3 * SECOND), took: SECOND, interval: Some(SECOND) },

@@ -2,6 +2,7 @@
 //! volumes.
 
 pub(super) mod attempt_metrics;
+pub(super) mod claim_metrics;
 mod device_metrics;
 pub(super) mod hardware_metrics;
 pub(super) mod pod_gauges;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::attempt_metrics::AttemptMetrics;
+use super::claim_metrics::ClaimMetrics;
 use super::device_metrics::DeviceMetrics;
 use super::sacrifice_metrics::SacrificeMetrics;
 use super::start_metrics::StartMetrics;
@@ -30,6 +31,7 @@ pub(in crate::telemetry) struct PodMetrics {
     status_sent: Histogram,
     starts: StartMetrics,
     attempts: AttemptMetrics,
+    claims: ClaimMetrics,
 }
 
 impl PodMetrics {
@@ -80,6 +82,7 @@ impl PodMetrics {
             ),
             starts: StartMetrics::new(registry),
             attempts: AttemptMetrics::new(registry),
+            claims: ClaimMetrics::new(registry),
         }
     }
 
@@ -105,8 +108,8 @@ impl PodMetrics {
             }
             Observation::StatusSent { took } => self.status_sent.observe(took.as_secs_f64()),
             _ => {
-                let counted = self.starts.observe(what) || self.attempts.observe(what);
-                return counted || self.sacrifices.observe(what) || self.devices.observe(what);
+                let counted = self.starts.observe(what) || self.attempts.observe(what) || self.devices.observe(what);
+                return counted || self.sacrifices.observe(what) || self.claims.observe(what);
             }
         }
         true

@@ -3,6 +3,7 @@
 pub(super) mod agent;
 pub(super) mod cgroups;
 pub(super) mod devices;
+pub(super) mod dra;
 pub(super) mod events;
 pub(super) mod footprint;
 pub(super) mod hardware;

@@ -55,6 +55,8 @@ impl Owed {
             PodWorkerMsg::Observed(seen) => Self { observed: Some(Arc::clone(seen)), ..Self::default() },
             PodWorkerMsg::Probed { .. }
             | PodWorkerMsg::VolumesChanged
+            // The worker follows its devices with each sync, and is told of all of them then.
+            | PodWorkerMsg::DevicesToldOf(_)
             | PodWorkerMsg::Demanded { .. }
             // The last one that was told is remembered, and compared.
             | PodWorkerMsg::ResizeJudged(_)

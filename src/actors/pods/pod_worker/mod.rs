@@ -26,6 +26,7 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
+use crate::logic::plugins::claims::report::HealthByContainer;
 use crate::logic::pods::pod_containers::all_containers;
 use crate::logic::pods::pod_lifecycle::{Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, ResizeMeans, Stage};
 use crate::logic::pods::pod_resize::PodResources;
@@ -106,6 +107,8 @@ pub struct PodWorker {
     is_probed: bool,
     hung: HungCall,
     resize: ResizeTrack,
+    /// The health of devices of its containers' claims.
+    device_health: HealthByContainer,
 }
 
 impl Actor for PodWorker {
@@ -139,6 +142,7 @@ impl Actor for PodWorker {
             is_probed: false,
             hung: HungCall::default(),
             resize: ResizeTrack::default(),
+            device_health: vec![],
         }
     }
 
@@ -158,6 +162,7 @@ impl Actor for PodWorker {
         self.perform_all(actions, is_update, context);
         if is_update || is_alarm {
             self.refresh_volumes(context);
+            self.follow_devices(context);
             self.alarm.note_sync();
         }
         self.tell_back_offs(context);
@@ -203,6 +208,7 @@ impl PodWorker {
             }
             PodWorkerMsg::ResizeJudged(pending) => self.resize.note_judged(pending),
             PodWorkerMsg::VolumesChanged => self.lifecycle.volumes_changed(),
+            PodWorkerMsg::DevicesToldOf(health) => self.device_health = health,
             PodWorkerMsg::RetryDue => {}
             PodWorkerMsg::Repeat => self.published.forget(),
         }

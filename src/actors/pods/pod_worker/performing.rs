@@ -38,11 +38,16 @@ impl PodWorker {
             Action::KillContainer { .. } | Action::KillPod { .. } | Action::ResetContainers(_) => {
                 self.begin_stop(action, context);
             }
+            Action::ReleaseClaims => {
+                let work = self.site.clone().release_claims(context.cause());
+                self.begin(Job::ReleaseClaims, "release claims", work, context);
+            }
             Action::RemoveContainers(_) | Action::Confirm(_) | Action::CleanUp | Action::Remove(_) => {
                 self.begin_removal(action, context);
             }
             Action::Prepare { .. }
             | Action::MountVolumes
+            | Action::PrepareClaims { .. }
             | Action::SetUpSandbox { .. }
             | Action::EnsureImage { .. }
             | Action::StartContainer { .. }
@@ -59,6 +64,9 @@ impl PodWorker {
             Action::MountVolumes => {
                 let work = site.mount_volumes(pod, context.address().subscriber(), cause);
                 self.begin(Job::MountVolumes, "mount volumes", work, context);
+            }
+            Action::PrepareClaims { .. } => {
+                self.begin(Job::PrepareClaims, "prepare claims", site.prepare_claims(pod, cause), context);
             }
             Action::SetUpSandbox { attempt } => {
                 self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(pod, attempt, cause), context);

@@ -9,6 +9,8 @@ use super::counts::count_start;
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::plugins::claims::pod_claims::has_claims;
+use crate::logic::plugins::claims::report::put_resource_health;
 use crate::logic::pods::hooks::without_started;
 use crate::logic::pods::pod_lifecycle::{Job, Stage};
 use crate::logic::pods::pod_roster::is_static;
@@ -22,6 +24,7 @@ use crate::logic::status::pod_status::{
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
@@ -92,7 +95,7 @@ impl PodWorker {
 
     fn make_status(&self, pod: &Pod, seen: &RuntimePod, context: &Context<PodWorkerMsg>) -> PodStatus {
         let settings = &self.site.tools.settings;
-        pod_status::generate(&StatusInput {
+        let mut status = pod_status::generate(&StatusInput {
             pod,
             runtime: seen,
             previous: self.published.status().map(AsRef::as_ref),
@@ -120,7 +123,13 @@ impl PodWorker {
             is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.options.pod_level_resources).as_str(),
             now: context.now(),
-        })
+        });
+        for container in status.container_statuses.iter_mut().flatten() {
+            if let Some((_, entries)) = self.device_health.iter().find(|(name, _)| *name == container.name) {
+                put_resource_health(container, entries);
+            }
+        }
+        status
     }
 
     /// The pod's waits; nothing when it is as it should be.
@@ -172,6 +181,17 @@ impl PodWorker {
         if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {
             context.tell(&self.site.tools.to.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
         }
+    }
+
+    /// Hears how the devices of the pod's claims are; asked again with each sync, because the one that tells may forget.
+    pub(super) fn follow_devices(&self, context: &Context<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod().filter(|pod| has_claims(pod)) else { return };
+        let followed = match self.lifecycle.stage() {
+            Stage::Syncing => Some((Arc::clone(pod), context.address().subscriber())),
+            Stage::Terminating => return, // The release ends it.
+            Stage::Terminated => None,
+        };
+        context.tell(&self.site.tools.to.claim_manager, ClaimManagerMsg::Follow(self.site.uid.clone(), followed));
     }
 
     /// Tells which objects of the API server are to be at hand, and that the volumes of a pod that ends stay as they are.

@@ -15,6 +15,7 @@ use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::images::image_manager::ImageManagerMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::prober::ProberMsg;
@@ -158,6 +159,8 @@ pub struct WorkerAddresses {
     pub volume_manager: Address<VolumeManagerMsg>,
     /// Keeps objects of the API server at hand.
     pub object_cache: Address<ObjectCacheMsg>,
+    /// Has claims of resources prepared and released.
+    pub claim_manager: Address<ClaimManagerMsg>,
     /// Keeps what the runtime was told of resources.
     pub allocation_manager: Address<AllocationManagerMsg>,
     /// Hears of containers with devices that are about to start.

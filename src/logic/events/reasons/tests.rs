@@ -70,7 +70,6 @@ const UPSTREAM: &[&str] = &[
 /// Words of that list that nothing here says yet, each with the feature that will.
 const NOT_YET: &[(&str, &str)] = &[
     ("FailedAttachVolume", "CSI volumes"),
-    ("FailedPrepareDynamicResources", "dynamic resource allocation"),
     ("FileSystemResizeFailed", "CSI volumes: expansion on the node"),
     ("FileSystemResizeSuccessful", "CSI volumes: expansion on the node"),
     ("InvalidImageID", "none: upstream says it nowhere"),

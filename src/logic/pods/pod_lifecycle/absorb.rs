@@ -71,6 +71,15 @@ impl PodLifecycle {
                 Retry::AtOnce
             }
             JobEnd::VolumesMounted(Err(failure)) => Retry::After(failure.retry_after),
+            JobEnd::ClaimsPrepared(Ok(())) => {
+                self.claims.note_prepared();
+                Retry::AtOnce
+            }
+            JobEnd::ClaimsReleased(Ok(())) => {
+                self.claims.note_released();
+                Retry::AtOnce
+            }
+            JobEnd::ClaimsPrepared(Err(failure)) | JobEnd::ClaimsReleased(Err(failure)) => failure.retry(),
             JobEnd::SandboxUp(outcome) => self.take_sandbox(outcome, now),
             JobEnd::ImageEnsured(container, outcome) => self.take_image(container, outcome),
             JobEnd::Started(container, Ok(started)) => self.take_started(&container, started, now),

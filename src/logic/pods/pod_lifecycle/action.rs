@@ -20,6 +20,13 @@ pub enum Action {
     },
     /// Begin [`Job::MountVolumes`].
     MountVolumes,
+    /// Begin [`Job::PrepareClaims`].
+    PrepareClaims {
+        /// For which sandbox.
+        attempt: u32,
+    },
+    /// Begin [`Job::ReleaseClaims`].
+    ReleaseClaims,
     /// Begin [`Job::SetUpSandbox`].
     SetUpSandbox {
         /// Counts re-creations.
@@ -93,6 +100,8 @@ impl Action {
         Some(match self {
             Self::Prepare { .. } => Awaited::Cgroup,
             Self::MountVolumes => Awaited::VolumesMounted,
+            Self::PrepareClaims { .. } => Awaited::Claims,
+            Self::ReleaseClaims => Awaited::ClaimsReleased,
             Self::SetUpSandbox { .. } => Awaited::Sandbox,
             Self::EnsureImage { container } => Awaited::Image(container.clone()),
             Self::StartContainer { start, .. } => Awaited::Start(start.name.clone()),
@@ -118,6 +127,8 @@ impl Action {
         Some(match self {
             Self::Prepare { .. } => Job::Prepare,
             Self::MountVolumes => Job::MountVolumes,
+            Self::PrepareClaims { .. } => Job::PrepareClaims,
+            Self::ReleaseClaims => Job::ReleaseClaims,
             Self::SetUpSandbox { .. } => Job::SetUpSandbox,
             Self::EnsureImage { container } => Job::EnsureImage(container.clone()),
             Self::StartContainer { start, .. } => Job::StartContainer(start.name.clone()),

@@ -18,6 +18,8 @@ pub enum Job {
     Prepare,
     /// The pod's volumes.
     MountVolumes,
+    /// The pod's claims of resources, before its sandbox.
+    PrepareClaims,
     /// A sandbox.
     SetUpSandbox,
     /// A container's image.
@@ -34,6 +36,8 @@ pub enum Job {
     Resize,
     /// Stopping all containers, then the sandboxes.
     KillPod,
+    /// Having the pod's claims of resources released.
+    ReleaseClaims,
     /// Asking the runtime, by ID, about what its list no longer shows.
     Confirm,
     /// Having the pod's volumes unmounted and its cgroup removed.
@@ -49,6 +53,10 @@ pub enum JobEnd {
     Prepared(Result<bool, String>),
     /// Where the pod's volumes are, all of them.
     VolumesMounted(Result<Arc<MountedVolumes>, VolumeFailure>),
+    /// The pod's claims of resources were prepared.
+    ClaimsPrepared(Result<(), ClaimFailure>),
+    /// They were released.
+    ClaimsReleased(Result<(), ClaimFailure>),
     /// The sandbox, ready and with its addresses.
     SandboxUp(Result<RuntimeSandbox, SandboxFailure>),
     /// The image that the container is to use.
@@ -104,6 +112,25 @@ impl Remains {
         self.sandboxes.is_empty() && self.containers.is_empty() && !self.directory
     }
 }
+
+/// Why a pod's claims are not prepared, or not released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimFailure {
+    /// It is still being done, and nothing has failed.
+    pub in_processing: bool,
+    /// A sentence; what keeps it, while it is being done.
+    pub message: String,
+}
+
+impl ClaimFailure {
+    /// When to ask again.
+    pub fn retry(&self) -> Retry {
+        if self.in_processing { Retry::After(CLAIMS_RETRY) } else { Retry::Usual }
+    }
+}
+
+/// Wait before claims are asked for again that are still being prepared or released.
+const CLAIMS_RETRY: Duration = Duration::from_secs(1);
 
 /// Why a pod has no sandbox to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +193,8 @@ impl JobEnd {
         match self {
             Self::Prepared(_) => Job::Prepare,
             Self::VolumesMounted(_) => Job::MountVolumes,
+            Self::ClaimsPrepared(_) => Job::PrepareClaims,
+            Self::ClaimsReleased(_) => Job::ReleaseClaims,
             Self::SandboxUp(_) => Job::SetUpSandbox,
             Self::ImageEnsured(container, _) => Job::EnsureImage(container.clone()),
             Self::Started(container, _) => Job::StartContainer(container.clone()),
@@ -190,6 +219,7 @@ impl JobEnd {
             | Self::Removed(Err(problem))
             | Self::Confirmed(_, Err(problem))
             | Self::RemainsRemoved(_, Err(problem)) => Some(problem),
+            Self::ClaimsPrepared(Err(failure)) | Self::ClaimsReleased(Err(failure)) => Some(&failure.message),
             Self::SandboxUp(Err(failure)) => Some(&failure.message),
             Self::VolumesMounted(Err(failure)) => Some(&failure.message),
             _ => None,
@@ -201,6 +231,8 @@ impl JobEnd {
         match job {
             Job::Prepare => Self::Prepared(Err(why)),
             Job::MountVolumes => Self::VolumesMounted(Err(VolumeFailure::lost(why))),
+            Job::PrepareClaims => Self::ClaimsPrepared(Err(ClaimFailure { in_processing: false, message: why })),
+            Job::ReleaseClaims => Self::ClaimsReleased(Err(ClaimFailure { in_processing: false, message: why })),
             Job::SetUpSandbox => Self::SandboxUp(Err(SandboxFailure { made: false, message: why })),
             Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
             Job::StartContainer(container) => {

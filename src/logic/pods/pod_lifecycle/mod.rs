@@ -43,7 +43,7 @@ use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::volumes::volume_states::MountedVolumes;
 pub use action::Action;
 pub use demand::{Demand, Demanded};
-pub use job::{Absent, Found, Job, JobEnd, Remains, SandboxFailure, StartFailure, Started};
+pub use job::{Absent, ClaimFailure, Found, Job, JobEnd, Remains, SandboxFailure, StartFailure, Started};
 pub use now::Now;
 pub use parts::course::{ORPHAN_GRACE, Stage};
 pub use parts::resizing::ResizeMeans;
@@ -91,6 +91,7 @@ pub struct PodLifecycle {
     health: RuntimeHealth,
     jobs: parts::jobs::Jobs,
     cgroup: parts::cgroup::PodCgroup,
+    claims: parts::claims::PodClaims,
     volumes: parts::volumes::PodVolumes,
     resizing: parts::resizing::Resizing,
     replacement: parts::stops::Replacement,
@@ -112,6 +113,7 @@ impl PodLifecycle {
             health: RuntimeHealth::default(),
             jobs: parts::jobs::Jobs::default(),
             cgroup: parts::cgroup::PodCgroup::default(),
+            claims: parts::claims::PodClaims::default(),
             volumes: parts::volumes::PodVolumes::default(),
             resizing: parts::resizing::Resizing::default(),
             replacement: parts::stops::Replacement::default(),
@@ -298,6 +300,7 @@ impl PodLifecycle {
                 self.jobs.wait(what);
             }
             match action {
+                Action::PrepareClaims { attempt } => self.claims.note_preparing(*attempt),
                 Action::Prepare { .. } => self.resizing.note_preparing(self.desired.pod().map(AsRef::as_ref)),
                 Action::StartContainer { start, .. } => {
                     debug_assert!(

@@ -18,8 +18,8 @@ use crate::logic::pods::wait::{Awaited, Problem};
 /// Jobs that a pod of this stage cannot do without, in the order in which they matter to people.
 fn needed(stage: Stage) -> &'static [Job] {
     match stage {
-        Stage::Syncing => &[Job::Prepare, Job::SetUpSandbox, Job::MountVolumes],
-        Stage::Terminating => &[Job::KillPod],
+        Stage::Syncing => &[Job::Prepare, Job::PrepareClaims, Job::SetUpSandbox, Job::MountVolumes],
+        Stage::Terminating => &[Job::KillPod, Job::ReleaseClaims],
         Stage::Terminated => &[Job::CleanUp],
     }
 }
@@ -29,6 +29,8 @@ pub(super) fn problem(stage: Stage, jobs: &Jobs) -> Option<Problem> {
     let (job, problem) = needed(stage).iter().find_map(|job| Some((job, jobs.problem_of(job)?.to_owned())))?;
     Some(match job {
         Job::Prepare => Problem::Cgroup(problem),
+        Job::PrepareClaims => Problem::Claims(problem),
+        Job::ReleaseClaims => Problem::ClaimsReleased(problem),
         Job::SetUpSandbox => Problem::Sandbox(problem),
         Job::MountVolumes => Problem::Volumes(problem),
         Job::KillPod => Problem::Stop(problem),

@@ -108,14 +108,14 @@ impl PodLifecycle {
             actions.push(Action::NetworkNotReady(problem));
             return actions;
         }
-        actions.extend(self.set_up(seen, &plan, now));
+        actions.extend(self.set_up(pod, seen, &plan, now));
         let sandbox = plan.create_sandbox.is_none().then(|| seen.sandbox().cloned()).flatten();
         actions.extend(self.advance_containers(pod, &plan, sandbox, now));
         actions
     }
 
     /// Makes the pod's cgroup and its sandbox, side by side as far as the cgroup admits that.
-    fn set_up(&mut self, seen: &RuntimePod, plan: &PodPlan, now: Now) -> Vec<Action> {
+    fn set_up(&mut self, pod: &Pod, seen: &RuntimePod, plan: &PodPlan, now: Now) -> Vec<Action> {
         // No container was made, or none is left, so nobody saw to it that the cgroup is set: a runtime that puts a sandbox in
         // makes the folder alone, and a try that failed may have left it half set.
         let anew = seen.containers.is_empty() || self.replacement.cleared_for().is_some();
@@ -126,12 +126,22 @@ impl PodLifecycle {
         if let Some(attempt) = plan.create_sandbox
             && plan.remove.is_empty()
             && admits_sandbox
-            && self.jobs.may_begin(&Job::SetUpSandbox, now.uptime, Awaited::Sandbox)
         {
-            actions.push(Action::SetUpSandbox { attempt });
+            actions.extend(self.sandbox(pod, attempt, now));
         }
         actions.extend(may_prepare.then_some(Action::Prepare { anew }));
         actions
+    }
+
+    /// Makes the sandbox, once its claims of resources are prepared.
+    fn sandbox(&mut self, pod: &Pod, attempt: u32, now: Now) -> Option<Action> {
+        if self.claims.are_needed(pod, attempt) {
+            let wait = self.jobs.with_problem(Awaited::Claims, &Job::PrepareClaims);
+            let may_begin = self.jobs.may_begin(&Job::PrepareClaims, now.uptime, wait);
+            return may_begin.then_some(Action::PrepareClaims { attempt });
+        }
+        let may_begin = self.jobs.may_begin(&Job::SetUpSandbox, now.uptime, Awaited::Sandbox);
+        may_begin.then_some(Action::SetUpSandbox { attempt })
     }
 
     /// Side by side with sandbox and images, and of a pod that runs already, too: the agent may have been restarted.

@@ -1,4 +1,5 @@
-//! When a pod is to end: stop it, see that it stopped, release its volumes and its cgroup, remove what is left.
+//! When a pod is to end: stop it, see that it stopped, have its claims released, release its volumes and its cgroup, remove what
+//! is left.
 //!
 //! The release ends the pod: then it may go from the API, and its name is free. The removal begins beside the release, and
 //! holds up nobody: the worker goes on with it, however long it takes.
@@ -54,6 +55,13 @@ impl PodLifecycle {
         };
         if self.stops.are_due(&seen) {
             actions.extend(self.kill_pod(&seen, grace, false, now));
+            return actions;
+        }
+        // Before the API hears that the pod has ended: then its devices may be given to another one.
+        if self.claims.are_held(self.desired.pod().map(AsRef::as_ref)) {
+            let wait = self.jobs.with_problem(Awaited::ClaimsReleased, &Job::ReleaseClaims);
+            let may_begin = self.jobs.may_begin(&Job::ReleaseClaims, now.uptime, wait);
+            actions.extend(may_begin.then_some(Action::ReleaseClaims));
             return actions;
         }
         self.course.enter(Stage::Terminated);

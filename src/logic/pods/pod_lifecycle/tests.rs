@@ -2,6 +2,7 @@
 
 mod absent;
 mod cases;
+mod claims;
 mod clock;
 mod deletion;
 mod demands;
@@ -205,6 +206,8 @@ fn words(action: &Action) -> String {
     match action {
         Action::Prepare { anew } => if *anew { "prepare anew" } else { "prepare" }.to_owned(),
         Action::MountVolumes => "volumes".to_owned(),
+        Action::PrepareClaims { attempt } => format!("claims {attempt}"),
+        Action::ReleaseClaims => "release claims".to_owned(),
         Action::SetUpSandbox { attempt } => format!("sandbox {attempt}"),
         Action::EnsureImage { container } => format!("image {container}"),
         Action::StartContainer { start, sandbox, image } => {

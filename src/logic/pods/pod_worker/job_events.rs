@@ -1,7 +1,7 @@
 //! The Events that ends of a pod's jobs are worth. Ends of image pulls and of containers tell theirs where they happen.
 
 use crate::logic::events::reasons::EventReason;
-use crate::logic::pods::pod_lifecycle::{JobEnd, SandboxFailure};
+use crate::logic::pods::pod_lifecycle::{ClaimFailure, JobEnd, SandboxFailure};
 
 /// The reason and the message of the warning that the end of a job is worth; `None` for one that is worth none.
 pub fn warning_of(end: &JobEnd) -> Option<(EventReason, String)> {
@@ -9,6 +9,10 @@ pub fn warning_of(end: &JobEnd) -> Option<(EventReason, String)> {
         JobEnd::Prepared(Err(why)) => {
             Some((EventReason::FailedCreatePodContainer, format!("unable to ensure pod container exists: {why}")))
         }
+        JobEnd::ClaimsPrepared(Err(ClaimFailure { in_processing: false, message })) => Some((
+            EventReason::FailedPrepareDynamicResources,
+            format!("Failed to prepare dynamic resources: {message}"),
+        )),
         JobEnd::SandboxUp(Err(SandboxFailure { made: false, message })) => {
             Some((EventReason::FailedCreatePodSandBox, format!("Failed to create pod sandbox: {message}")))
         }
@@ -24,6 +28,7 @@ pub fn warning_of(end: &JobEnd) -> Option<(EventReason, String)> {
 /// Why something of an ended pod stays for now, in the log; `None` when the end says nothing of that.
 pub fn stay_of(end: &JobEnd) -> Option<(&'static str, &str)> {
     match end {
+        JobEnd::ClaimsReleased(Err(failure)) => Some(("the pod's claims cannot be released yet", &failure.message)),
         JobEnd::CleanedUp(Err(why)) => Some(("the pod's volumes or its cgroup cannot be released yet", why)),
         JobEnd::RemainsRemoved(_, Err(why)) => Some(("what is left of the pod cannot be removed yet", why)),
         _ => None,
@@ -41,6 +46,8 @@ mod tests {
     fn a_job_that_fails_as_a_whole_is_worth_an_event() {
         for (job, reason) in [
             (Job::Prepare, Some(EventReason::FailedCreatePodContainer)),
+            (Job::PrepareClaims, Some(EventReason::FailedPrepareDynamicResources)),
+            (Job::ReleaseClaims, None),
             (Job::SetUpSandbox, Some(EventReason::FailedCreatePodSandBox)),
             (Job::ResetContainers, Some(EventReason::FailedSync)),
             (Job::KillPod, Some(EventReason::FailedKillPod)),

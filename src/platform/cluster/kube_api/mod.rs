@@ -324,6 +324,22 @@ impl ApiServer {
         self.ask(&call).await.map(drop)
     }
 
+    /// Asks for the end of all objects that are selected, each after its own grace period.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn delete_all<K: ApiObject>(&self, at: &Place, selector: &Selector) -> Result<(), ApiError> {
+        let options = DeleteOptions {
+            api_version: Some("v1".to_owned()),
+            kind: Some("DeleteOptions".to_owned()),
+            ..DeleteOptions::default()
+        };
+        let selected = [("fieldSelector", selector.fields.as_str()), ("labelSelector", selector.labels.as_str())];
+        let path = with_query(&at.path::<K>()?, &selected);
+        let call = Call::with_json(Method::DELETE, path, about::<K>(""), encode(&options)?);
+        self.ask(&call).await.map(drop)
+    }
+
     /// Posts to a subresource of an object, such as `token` of a service account.
     ///
     /// # Errors

@@ -15,8 +15,10 @@ use super::super::wire::podresources_v1alpha1::pod_resources_lister_client::PodR
 use super::{channel, pod_resources, socket, status, tell_view, view};
 use crate::actors::kit::trace::Faults;
 use crate::actors::server::Listener;
+use crate::logic::plugins::claims::book::{ClaimBook, ClaimInfo};
+use crate::logic::plugins::claims::{ClaimId, ClaimKey, PreparedDevice};
 use crate::logic::resources::allocations::{Allocation, Allocations, DeviceGroup, MemoryBlock};
-use crate::server::rpc::pod_resources::{of_pod, of_pod_before_v1};
+use crate::server::rpc::pod_resources::{Owned, of_pod, of_pod_before_v1};
 use crate::server::tests::Node;
 
 fn get(name: &str, namespace: &str) -> GetPodResourcesRequest {
@@ -75,7 +77,9 @@ fn containers_that_last_are_shown_with_what_they_own() {
     let containers = [("first".to_owned(), owned.clone()), ("main".to_owned(), owned)].into();
     let allocations = Allocations { containers: [("u".into(), containers)].into(), ..Allocations::default() };
 
-    let shown = of_pod(&"u".into(), &pod, &allocations);
+    let allocations = Arc::new(allocations);
+    let owned = Owned { allocations: Arc::clone(&allocations), ..Owned::default() };
+    let shown = of_pod(&"u".into(), &pod, &owned);
     let of = |name: &str| shown.containers.iter().find(|container| container.name == name).expect("is shown");
     assert_eq!(
         shown.containers.iter().map(|container| &*container.name).collect::<Vec<_>>(),
@@ -95,6 +99,50 @@ fn containers_that_last_are_shown_with_what_they_own() {
     let devices: Vec<(&str, usize)> =
         older.containers.iter().map(|container| (&*container.name, container.devices.len())).collect();
     assert_eq!(devices, [("main", 2), ("other", 0)]);
+}
+
+/// RES-53.
+#[test]
+fn res_53_a_container_is_shown_with_the_claims_that_it_names() {
+    let resources = json!({ "claims": [{ "name": "gpu" }] });
+    let pod = json!({
+        "metadata": { "name": "p", "namespace": "n", "uid": "u" },
+        "spec": {
+            "containers": [{ "name": "main", "resources": resources }, { "name": "other" }],
+            "resourceClaims": [{ "name": "gpu", "resourceClaimName": "a" }],
+        },
+    });
+    let pod = serde_json::from_value(pod).expect("a pod");
+    let device = PreparedDevice {
+        pool_name: "pool".to_owned(),
+        device_name: "d0".to_owned(),
+        share_id: Some("s".to_owned()),
+        request_names: vec![],
+        cdi_device_ids: vec!["vendor.com/gpu=d0".to_owned()],
+    };
+    let key = ClaimKey { namespace: "n".to_owned(), name: "a".to_owned() };
+    let claim = ClaimInfo {
+        id: ClaimId { key, uid: "c".to_owned() },
+        pods: ["u".into()].into(),
+        drivers: [("drv".to_owned(), vec![device])].into(),
+        prepared: true,
+    };
+    let owned = Owned { claims: Arc::new(ClaimBook::of([claim])), ..Owned::default() };
+    let shown = of_pod(&"u".into(), &pod, &owned);
+    let resource = v1::ClaimResource {
+        cdi_devices: vec![v1::CdiDevice { name: "vendor.com/gpu=d0".to_owned() }],
+        driver_name: "drv".to_owned(),
+        pool_name: "pool".to_owned(),
+        device_name: "d0".to_owned(),
+        share_id: Some("s".to_owned()),
+    };
+    let claim = v1::DynamicResource {
+        claim_name: "a".to_owned(),
+        claim_namespace: "n".to_owned(),
+        claim_resources: vec![resource],
+    };
+    assert_eq!(shown.containers[0].dynamic_resources, [claim]);
+    assert_eq!(shown.containers[1].dynamic_resources, []);
 }
 
 /// RES-54: a burst of ten for both versions together; what is over the rate is refused with upstream's text, and counted

@@ -142,7 +142,8 @@ impl JobSite {
         );
         let (Logs { restart_count, termination_log_path }, etc_hosts_path) = (logs?, etc_hosts_path?);
         let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
-        let devices = device_facts(pinning.devices.grant, Self::volume_devices(pod, container, given)?);
+        let mut devices = device_facts(pinning.devices.grant, Self::volume_devices(pod, container, given)?);
+        devices.cdi_devices.extend(self.claimed_devices(pod, container, cause).await?);
         let facts = ContainerFacts {
             devices,
             restart_count,

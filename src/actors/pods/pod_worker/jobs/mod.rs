@@ -4,6 +4,7 @@
 
 mod absent;
 mod allocations;
+mod claims;
 mod configuration;
 mod environment;
 mod hooks;

@@ -4,6 +4,7 @@
 
 pub mod absent;
 pub mod cgroup;
+pub mod claims;
 pub mod course;
 pub mod desired;
 pub mod ending;

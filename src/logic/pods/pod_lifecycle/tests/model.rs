@@ -391,6 +391,8 @@ impl Node {
         let end = match action {
             Action::Prepare { anew } => JobEnd::Prepared(Ok(anew || self.prepared == 0)),
             Action::MountVolumes => volumes::mounted(),
+            Action::PrepareClaims { .. } => JobEnd::ClaimsPrepared(Ok(())),
+            Action::ReleaseClaims => JobEnd::ClaimsReleased(Ok(())),
             Action::SetUpSandbox { attempt } => self.set_up_sandbox(attempt),
             Action::EnsureImage { container } => {
                 let image = ImageInUse { reference: self.image_of(&container), ..ImageInUse::default() };
