@@ -1,6 +1,7 @@
 //! Device plugins: one of our own, registered as plugins are, and a pod that has one of its devices.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 
 use podwright::platform::plugins::wire::deviceplugin_v1beta1::{
     CdiDevice, ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount,
@@ -13,10 +14,11 @@ use crate::pods::{forever, pod, with};
 
 const THING: &str = "example.com/thing";
 
-/// Serves the plugin, and registers it as soon as the agent listens.
+/// Serves the plugin once the agent listens, which removes all sockets before, and registers it.
 fn used(node: &Node, plugin: &Plugin) -> Serving {
-    let serving = plugin.serve();
     let agent = node.dir.join("device-plugins/kubelet.sock");
+    node.eventually("the agent listens", || UnixStream::connect(&agent).ok());
+    let serving = plugin.serve();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     node.eventually("the plugin registers", || tokio.block_on(plugin.register(&agent)).ok());
     serving
