@@ -145,7 +145,7 @@ pub enum AdmissionMsg {
     Placed(QuestionId, Ended<BTreeMap<PodUid, Placing>>),
     /// From `PodManager`: pods that they could not decide about are to be asked about again.
     PlaceAgainDue,
-    /// From `AllocationManager`: devices have changed, and pods wait for a plugin that is late.
+    /// From `AllocationManager`: more devices can be given, or those have changed that pods wait for.
     DevicesCame,
 }
 

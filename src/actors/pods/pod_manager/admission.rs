@@ -41,7 +41,10 @@ impl PodManager {
                 self.admissions.placements.disarm();
                 self.place_again(context);
             }
-            AdmissionMsg::DevicesCame => self.place_again(context),
+            AdmissionMsg::DevicesCame => {
+                self.place_again(context);
+                self.judge_refused(context);
+            }
         }
     }
 

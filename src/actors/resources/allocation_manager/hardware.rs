@@ -22,7 +22,7 @@ use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::resources::allocations::{
     Allocations, ManagerFigures, PlacementRecord, PodPinning, ResourceManagers, StateFiles,
 };
-use crate::logic::resources::device_manager::devices::{Health, Inventory};
+use crate::logic::resources::device_manager::devices::{Health, Inventory, gained};
 use crate::logic::status::device_health::DevicesOfPods;
 use crate::messages::Ended;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
@@ -203,11 +203,12 @@ impl AllocationManager {
     }
 
     fn take_devices(&mut self, inventory: Arc<Inventory>, context: &mut Context<AllocationManagerMsg>) {
+        let has_gained = gained(&self.hardware.inventory, &inventory);
         self.hardware.inventory = inventory;
         self.hardware.note_unhealthy(context.now());
         self.hardware.is_due = true;
         self.serve(context);
-        if self.hardware.placings.has_late() {
+        if has_gained || self.hardware.placings.has_late() {
             // Lost, it costs seconds: they are asked about again by time.
             context.tell(&self.args.pod_manager, PodManagerMsg::Admission(AdmissionMsg::DevicesCame));
         }

@@ -5,6 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The devices that plugins tell of, by resource (`vendor.com/gpu`).
 pub type Inventory = BTreeMap<String, ResourceDevices>;
 
+/// Whether a device may be given `now` that could not be given `before`.
+pub fn gained(before: &Inventory, now: &Inventory) -> bool {
+    let is_healthy = |all: &Inventory, resource: &str, id: &str| {
+        all.get(resource).and_then(|of| of.devices.get(id)).is_some_and(|device| device.health == Health::Healthy)
+    };
+    let all = now.iter().flat_map(|(resource, of)| of.devices.keys().map(move |id| (resource, id)));
+    let mut all = all.filter(|(resource, id)| is_healthy(now, resource, id));
+    all.any(|(resource, id)| !is_healthy(before, resource, id))
+}
+
 /// The devices of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceDevices {
@@ -89,4 +99,39 @@ pub struct DeviceNode {
     pub host_path: String,
     /// Of `r`, `w` and `m`.
     pub permissions: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inventory(resource: &str, devices: &[(&str, Health)]) -> Inventory {
+        let device =
+            |(id, health): &(&str, Health)| ((*id).to_owned(), Device { health: *health, nodes: BTreeSet::new() });
+        let devices = devices.iter().map(device).collect();
+        let of = ResourceDevices { devices, options: PluginOptions::default(), session: Session::Live };
+        [(resource.to_owned(), of)].into()
+    }
+
+    #[test]
+    fn only_devices_that_may_be_given_newly_are_a_gain() {
+        let none = Inventory::new();
+        let well = inventory("v.com/a", &[("1", Health::Healthy)]);
+        let ill = inventory("v.com/a", &[("1", Health::Unhealthy)]);
+        let more = inventory("v.com/a", &[("1", Health::Healthy), ("2", Health::Healthy)]);
+        let other = inventory("v.com/b", &[("1", Health::Healthy)]);
+        for (before, now, expected) in [
+            (&none, &none, false),
+            (&none, &ill, false),
+            (&none, &well, true),
+            (&well, &well, false),
+            (&well, &ill, false),
+            (&ill, &well, true),
+            (&well, &more, true),
+            (&more, &well, false),
+            (&well, &other, true),
+        ] {
+            assert_eq!(gained(before, now), expected, "{before:?} {now:?}");
+        }
+    }
 }

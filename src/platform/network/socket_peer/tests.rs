@@ -70,12 +70,15 @@ fn a_number_that_another_process_has_by_now_gets_nothing() {
     let listener = UnixListener::bind(folder.path().join("s")).expect("bound");
     let _client = UnixStream::connect(folder.path().join("s")).expect("connected");
     let (stream, _) = listener.accept().expect("a client");
-    // A process of this machine with the same namespaces, which did not connect: the one that started this test.
-    let other = nix::unistd::getppid().as_raw();
+    // A process of this machine with the same namespaces, which did not connect.
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
+    let other = i32::try_from(child.id()).expect("a number of a process");
     for check in checks() {
         let found = check.judge(stream.as_fd(), own_user(), other);
         assert!(matches!(found, Err(Stranger::Gone(_))), "by pidfd {}: {found:?}", check.by_pidfd);
     }
+    child.kill().expect("it still runs");
+    child.wait().expect("it has ended");
 }
 
 #[test]
