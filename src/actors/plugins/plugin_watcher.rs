@@ -129,7 +129,8 @@ impl PluginWatcher {
                             let all = PluginNews::Sockets(Arc::new(sockets.keys().cloned().collect()));
                             let kinds = PluginKind::iter().filter(|kind| taker(*kind).is_some());
                             // Each is told, whether or not the one before had room.
-                            self.looked = kinds.fold(true, |told, kind| self.tell(kind, all.clone(), context) && told);
+                            let told: Vec<bool> = kinds.map(|kind| self.tell(kind, all.clone(), context)).collect();
+                            self.looked = !told.contains(&false);
                         }
                         return Some(Input::Seen(sockets));
                     }
