@@ -77,12 +77,16 @@ impl Placements {
         self.answers.get(uid)
     }
 
+    /// Whether the managers are being asked about the pod, or will be: the hardware that they give it is not free for others.
+    pub fn is_asked(&self, uid: &PodUid) -> bool {
+        self.asked.values().any(|asked| asked.contains(uid)) || self.due.iter().any(|(due, _)| due == uid)
+    }
+
     /// Has these asked about, unless they are already.
     pub fn ask(&mut self, pods: Vec<(PodUid, Arc<Pod>)>) {
-        let is_known = |uid: &PodUid, due: &[(PodUid, Arc<Pod>)]| due.iter().any(|(other, _)| other == uid);
         for (uid, pod) in pods {
             self.has_devices |= asks_extended(&pod);
-            if !self.asked.values().any(|asked| asked.contains(&uid)) && !is_known(&uid, &self.due) {
+            if !self.is_asked(&uid) {
                 self.due.push((uid, pod));
             }
         }
@@ -239,6 +243,9 @@ mod tests {
         assert_eq!(questions[0].1, ["b", "a"]);
         placements.ask(pods(&["a", "c"]));
         assert_eq!(asked(&mut placements), [], "one question at a time");
+        for (name, expected) in [("a", true), ("b", true), ("c", true), ("d", false)] {
+            assert_eq!(placements.is_asked(&PodUid::from(name)), expected, "{name}: under way, or due");
+        }
         let answers = [(PodUid::from("a"), Placing::Given), (PodUid::from("b"), Placing::NotYet("full".to_owned()))];
         assert_eq!(placements.end(questions[0].0, Ok(answers.into())).len(), 2);
         assert_eq!(placements.delay_of(&PodUid::from("b")), Some("full"));

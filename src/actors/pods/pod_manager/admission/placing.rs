@@ -37,8 +37,7 @@ impl PodManager {
     fn ask_placement(&mut self, question: QuestionId, pods: Vec<Arc<Pod>>, context: &mut Context<PodManagerMsg>) {
         let asked: BTreeSet<PodUid> =
             pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(PodUid::from).collect();
-        // Those that it is about are wanted, also where an earlier judgement refused them.
-        let holders = self.holders().map(|holders| Arc::new(holders.union(&asked).cloned().collect::<BTreeSet<_>>()));
+        let holders = self.holders();
         let running = asked.into_iter().filter(|uid| self.held.holds(uid)).collect();
         // Sent within the turn, so that it cannot overtake or fall behind what is told of holders.
         let (reply, answer) = ractor::concurrency::oneshot();
@@ -99,13 +98,16 @@ impl PodManager {
         self.tell_undecided(context);
     }
 
-    /// Pods that may hold hardware: all that are wanted and not refused, and all that still run. `None` until every source was
-    /// heard.
+    /// Pods that may hold hardware: all that are wanted and not refused, and all that still run. A refused static pod may, too,
+    /// while the managers are asked about it again. `None` until every source was heard.
     fn holders(&self) -> Option<Arc<BTreeSet<PodUid>>> {
         if !self.admissions.placements.is_needed() || !self.roster.all_heard() || !self.can_judge() {
             return None;
         }
-        let is_wanted = |uid: &PodUid, pod: &Pod| !is_over(pod) && self.admissions.why_not(uid).is_none();
+        let placements = &self.admissions.placements;
+        let is_wanted = |uid: &PodUid, pod: &Pod| {
+            !is_over(pod) && (self.admissions.why_not(uid).is_none() || placements.is_asked(uid))
+        };
         let wanted = self.sources.all().filter(|(uid, pod)| is_wanted(uid, pod)).map(|(uid, _)| uid);
         let working = self.workers.iter().map(|(uid, _)| uid);
         let listed = self.held.listed().keys().filter(|uid| self.held.is_alive(uid));
