@@ -52,7 +52,8 @@ pub fn check(
             true
         }
         "services" | "runtimeclasses" | "csidrivers" | "persistentvolumeclaims" | "persistentvolumes" => reads,
-        "volumeattachments" => verb == "get",
+        "volumeattachments" | "resourceclaims" => verb == "get",
+        "resourceslices" => verb == "deletecollection" && equal(selection, "spec.nodeName") == Some(node),
         "serviceaccounts" => {
             let namespace = target.namespace.as_deref().unwrap_or_default();
             let account = name.unwrap_or_default();

@@ -100,7 +100,8 @@ impl Request {
             "POST" => "create",
             "PUT" => "update",
             "PATCH" => "patch",
-            _ => "delete",
+            _ if is_one => "delete",
+            _ => "deletecollection",
         }
     }
 }
@@ -262,6 +263,7 @@ impl ApiServer {
             "create" => {
                 self.create(who, request, &target).map(|body| Answer::Whole { code: 201, retry_after: None, body })
             }
+            "deletecollection" => Ok(Answer::from(Ok(self.delete_all(who, request, &selection)))),
             _ => self.change(who, request, &target).map(|body| Answer::from(Ok(body))),
         }
     }

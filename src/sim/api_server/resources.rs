@@ -39,6 +39,8 @@ pub const RESOURCES: &[Resource] = &[
     Resource { group: "node.k8s.io", plural: "runtimeclasses", kind: "RuntimeClass", namespaced: false },
     Resource { group: "storage.k8s.io", plural: "csinodes", kind: "CSINode", namespaced: false },
     Resource { group: "storage.k8s.io", plural: "csidrivers", kind: "CSIDriver", namespaced: false },
+    Resource { group: "resource.k8s.io", plural: "resourceclaims", kind: "ResourceClaim", namespaced: true },
+    Resource { group: "resource.k8s.io", plural: "resourceslices", kind: "ResourceSlice", namespaced: false },
     Resource { group: "storage.k8s.io", plural: "volumeattachments", kind: "VolumeAttachment", namespaced: false },
 ];
 

@@ -124,6 +124,11 @@ impl Store {
         self.objects.iter().filter(move |(key, _)| key.plural == plural)
     }
 
+    /// The objects of a selection.
+    pub fn keys(&self, selection: &Selection) -> Vec<Key> {
+        self.objects.iter().filter(|(key, object)| selection.holds(key, object)).map(|(key, _)| key.clone()).collect()
+    }
+
     /// Writes an object, or takes it away; gives it as it is then. An unchanged object keeps its version.
     pub fn write(&mut self, key: Key, object: Option<Value>) -> Arc<Value> {
         let before = self.objects.get(&key).cloned();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::refusal::Refused;
 use super::resources::Target;
-use super::store::Key;
+use super::store::{Key, Selection};
 use super::{ApiServer, Request, Who, patch, pods};
 use crate::actors::kit::trace::lock;
 
@@ -173,6 +173,15 @@ impl ApiServer {
         after["metadata"]["deletionGracePeriodSeconds"] = grace.into();
         after["metadata"]["generation"] = (before["metadata"]["generation"].as_i64().unwrap_or_default() + 1).into();
         Ok((*self.write(who, request, key, Some(after))).clone())
+    }
+
+    /// Deletes all objects of a selection, each at once.
+    pub(super) fn delete_all(&self, who: &Who, request: &Request, selection: &Selection) -> Value {
+        let keys = lock(&self.store).keys(selection);
+        for key in keys {
+            self.write(who, request, &key, None);
+        }
+        json!({ "apiVersion": "v1", "kind": "Status", "status": "Success" })
     }
 
     /// A token, bound to a pod that is there.
