@@ -43,6 +43,8 @@ pub struct Placements {
     /// A pod was seen that may be given devices.
     has_devices: bool,
     answers: BTreeMap<PodUid, Placing>,
+    /// Why pods could not be decided when they were last asked about; also while they are asked about again.
+    delays: BTreeMap<PodUid, String>,
     /// Pods to be asked about, in the order of their admission.
     due: Vec<(PodUid, Arc<Pod>)>,
     /// The pods of each question that is under way.
@@ -131,6 +133,12 @@ impl Placements {
                 self.answers.extend(asked.iter().map(not_yet));
             }
         }
+        for uid in &asked {
+            match self.answers.get(uid) {
+                Some(Placing::NotYet(why)) => drop(self.delays.insert(uid.clone(), why.clone())),
+                _ => drop(self.delays.remove(uid)),
+            }
+        }
         asked
     }
 
@@ -139,12 +147,9 @@ impl Placements {
         matches!(self.of(uid, pod), None | Some(Placing::NotYet(_)))
     }
 
-    /// Why the pod cannot be decided now.
+    /// Why the pod cannot be decided now, or could not be at the last try.
     pub fn delay_of(&self, uid: &PodUid) -> Option<&str> {
-        match self.answers.get(uid) {
-            Some(Placing::NotYet(why)) => Some(why),
-            _ => None,
-        }
+        self.delays.get(uid).map(String::as_str)
     }
 
     /// Whether some pods are to be asked about again after a while, and no timer runs for that yet: one is to run now.
@@ -167,11 +172,13 @@ impl Placements {
     /// The pod is to be asked about as if it were new.
     pub fn forget(&mut self, uid: &PodUid) {
         self.answers.remove(uid);
+        self.delays.remove(uid);
     }
 
     /// Nobody wants other pods than these any more.
     pub fn retain(&mut self, is_wanted: impl Fn(&PodUid) -> bool) {
         self.answers.retain(|uid, _| is_wanted(uid));
+        self.delays.retain(|uid, _| is_wanted(uid));
         self.due.retain(|(uid, _)| is_wanted(uid));
     }
 
@@ -257,6 +264,7 @@ mod tests {
         assert!(!placements.arm(), "one timer is enough");
         placements.disarm();
         assert_eq!(placements.retry().len(), 2);
+        assert_eq!(placements.delay_of(&PodUid::from("b")), Some("full"), "the reason is shown from try to try");
         assert!(!placements.arm() && of(&placements, "b").is_none());
         assert_eq!(of(&placements, "a"), Some(Placing::Given));
         placements.retain(|uid| uid.as_str() != "a");
