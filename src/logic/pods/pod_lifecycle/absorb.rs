@@ -169,7 +169,13 @@ impl PodLifecycle {
 
     fn take_start_failure(&mut self, container: String, failure: StartFailure, now: Now) -> Retry {
         self.outdate(now);
-        self.resizing.note_start_failed(&container);
+        match failure.reason {
+            // The runtime may have made and even started it, with what was noted before: an answer can be lost.
+            StartReason::CreateContainerError | StartReason::RunContainerError | StartReason::PostStartHookError => {
+                self.resizing.note_started(&container);
+            }
+            _ => self.resizing.note_start_failed(&container),
+        }
         self.starts.forget_image(&container); // It may be what is wrong; upstream looks again at each try, too.
         self.starts.note_error(container, failure.reason, failure.message);
         // One that ran and ended waits as others that end do, not as one that could not be tried.

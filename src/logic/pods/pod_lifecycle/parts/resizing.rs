@@ -107,14 +107,14 @@ impl Resizing {
         }
     }
 
-    /// The container was started: what it was made with is in force.
+    /// The container was started, or may have been: the resources that it was made with are in force.
     pub fn note_started(&mut self, name: &str) {
         if let Some(made_with) = self.starting.remove(name) {
             self.note_actuated([(name.to_owned(), made_with)].into_iter().collect(), None);
         }
     }
 
-    /// The container was not started.
+    /// The container was not even made.
     pub fn note_start_failed(&mut self, name: &str) {
         self.starting.remove(name);
     }
