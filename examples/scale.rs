@@ -1,5 +1,5 @@
-//! `make bench-scale`: what one change of one pod costs on a node with few and with many pods, how long a turn may be, and
-//! how late probes are while a thousand pods start. The node and the API server are simulated, processor time is real.
+//! `make bench-scale`: what one change of one pod costs on a node with few and with many pods. Also how long a turn may be,
+//! and how late probes are while a thousand pods start. The node and the API server are simulated, processor time is real.
 //!
 //! Exits with a failure when a figure is beyond what docs/figures.md promises.
 

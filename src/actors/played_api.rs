@@ -131,7 +131,7 @@ impl ObjectServer {
         state.tell(path, &json!({ "type": "DELETED", "object": object }));
     }
 
-    /// Ends all watches. The next `gone` that begin at a version are told that it is too old.
+    /// Ends all watches. The next `gone` that begin at a version get the answer that it is too old.
     pub(super) fn cut_watches(&self, gone: usize) {
         let mut state = self.state();
         state.watchers.clear();

@@ -176,7 +176,7 @@ pub struct ResourceSettings {
 /// The configuration of names and the packet filter.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSettings {
-    /// The names that pods are told.
+    /// The names that pods get.
     pub dns: DnsSettings,
     /// `makeIPTablesUtilChains`.
     pub rules: bool,
@@ -239,7 +239,7 @@ pub struct NodeSettings {
     pub devices_lost: bool,
     /// Whether swap is on and the kernel cannot keep volumes in memory from it.
     pub memory_may_be_swapped: bool,
-    /// `podCIDR`: what the runtime is told until the Node names one; nothing when it is empty.
+    /// `podCIDR`: the runtime gets it until the Node names one; nothing when it is empty.
     pub pod_cidr: String,
 }
 

@@ -170,7 +170,7 @@ macro_rules! children {
                 actor: actors::resources::allocation_manager::AllocationManager,
                 address: allocation_manager: Address<AllocationManagerMsg>,
                 args: resources::allocation_manager_args,
-                // Each worker asks what the runtime was told of its pod, and says what it tells the runtime.
+                // Each worker asks for the pod's resources as the runtime had them, and says what it sends to the runtime.
                 mailbox: 4096,
                 learns_from: [DevicePlugins],
                 repeats: |_| AllocationManagerMsg::Repeat,

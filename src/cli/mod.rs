@@ -117,7 +117,7 @@ fn logs(client: &Client, wanted: &arguments::LogsOptions) -> Answered {
     let pod = &wanted.pod;
     let path = format!("/explain/{}/{}", client::escape(&pod.namespace), client::escape(&pod.name));
     let found: Vec<crate::server::views::Explanation> = client.decode(&path, &client.get(&path)?)?;
-    // A static pod's name has the node's behind it; which containers there are is told there, too.
+    // A static pod's name has the node's behind it; the page has the list of containers, too.
     let found = found.into_iter().next().unwrap_or_default();
     let name = if found.pod.name.is_empty() { &pod.name } else { &found.pod.name };
     let first = || found.containers.iter().find(|container| container.role == "main").map(|first| first.name.clone());

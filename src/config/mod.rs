@@ -100,7 +100,7 @@ impl StartupError {
 
 /// Reads the arguments after the program's name, and the files they name.
 ///
-/// Errors are upstream's texts; all broken rules of validation are told at once.
+/// Errors are upstream's texts; the error names all broken rules of validation at once.
 pub fn load(args: &[String], host: Host) -> Result<Startup, StartupError> {
     let parsed = parse::parse(args).map_err(|error| StartupError {
         message: format!("failed to parse kubelet flag: {}", error.message),

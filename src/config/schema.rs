@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 /// Checks a document against the table: the known fields, without nulls, in canonical form.
 ///
-/// Unknown fields go to `unknown` as paths (`authentication.foo`). A wrong type is an error in the words of Go's
-/// decoder; the first one found is told.
+/// Unknown fields go to `unknown` as paths (`authentication.foo`). A wrong type is an error in the words of Go's decoder;
+/// the error names the first one found.
 pub fn check(document: &Map<String, Value>, unknown: &mut Vec<String>) -> Result<Map<String, Value>, String> {
     let is_type_meta = |key: &str| key == "apiVersion" || key == "kind";
     let body: Map<String, Value> = document

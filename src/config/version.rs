@@ -3,7 +3,7 @@
 /// The Kubernetes release whose kubelet this is a replacement of.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";
 
-/// The minor release before it: the only one whose hidden metrics may be shown again.
+/// The minor release before it: the only one whose hidden metrics may come back.
 pub const PREVIOUS_MINOR: &str = "1.35";
 
 /// The program's own version.

@@ -253,7 +253,7 @@ pub(super) fn prepare(invocation: &Invocation) -> Result<(), String> {
 /// The same with the root directory, which is there by now, by its path without links: so the mount table names it.
 ///
 /// # Errors
-/// When it cannot be told.
+/// When it cannot be found out.
 pub(super) fn at_real_root(mut invocation: Invocation) -> Result<Invocation, String> {
     let given = &invocation.flags.root_dir;
     let real = std::fs::canonicalize(given).map_err(|error| format!("find root directory {given:?}: {error}"))?;

@@ -1,4 +1,4 @@
-//! From the configuration to what actors are told.
+//! From the configuration to the settings of actors.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -80,7 +80,7 @@ pub fn settings(
     })
 }
 
-/// Validation has refused wrong thresholds; a caller that went around it is told of them here.
+/// Validation has refused wrong thresholds; the log here has the values of a caller that went around it.
 fn eviction(invocation: &Invocation, node_name: &str) -> Result<EvictionSettings, String> {
     let config = &invocation.config;
     let all = |errors: Vec<ThresholdError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

@@ -41,7 +41,7 @@ pub trait Recipient<M>: fmt::Debug + Send + Sync {
     fn tell_from(&self, turn: Option<Stamp>, message: M);
 }
 
-/// The handle of an actor that asks to be told later. Messages carry it.
+/// The handle of an actor that asks for a later message. Messages carry it.
 pub struct Subscriber<M>(Arc<dyn Recipient<M>>);
 
 impl<M> Subscriber<M> {

@@ -46,7 +46,7 @@ pub enum Observation<'a> {
     },
     /// The API server showed a pod.
     PodShown {
-        /// As it was shown.
+        /// As the observer saw it.
         pod: &'a Pod,
         /// When.
         at: Moment,

@@ -1,8 +1,8 @@
 //! The sources of answers: the actors that are asked, the adapters that are read, and the settings that endpoints obey.
 //!
 //! One for all listeners, made when the agent is wired. It is wide, because the endpoints show the whole node: actors and
-//! trace are what `/debug/actors`, `/pods`, `/explain` and `/stats` ask; runtime, logs and streams serve exec and logs;
-//! metrics, their sources and pages are shown as they are.
+//! trace are what `/debug/actors`, `/pods`, `/explain` and `/stats` ask; runtime, logs and streams serve exec and logs; its
+//! metrics, their sources and its pages.
 
 pub(super) mod open_streams;
 
@@ -43,11 +43,11 @@ pub struct Backend {
     pub(super) log_reader: Arc<dyn LogReader>,
     /// The node's own logs.
     pub(super) node_logs: Arc<dyn NodeLogs>,
-    /// Plugins: their calls are shown while they are open.
+    /// Plugins: the pages have their calls while they are open.
     pub(super) plugins: PluginAdapters,
     /// Chance.
     pub(super) chance: Arc<dyn Chance>,
-    /// Counts requests, and is shown.
+    /// Counts requests, and has a page.
     pub(super) metrics: Arc<Metrics>,
     /// The other sources of a scrape.
     pub(crate) sources: Sources,
@@ -99,7 +99,7 @@ fn sources(agent: &Agent) -> Sources {
     }
 }
 
-/// Decisions at the start, as they are shown since.
+/// Decisions at the start, for the pages.
 #[derive(Debug, Default)]
 pub struct Pages {
     /// The body of `/configz`: the effective configuration as JSON.

@@ -222,7 +222,7 @@ impl Node {
         Self::configured(None, Node0::with_socket, |settings| change(&mut settings.serving.streams))
     }
 
-    /// Starts the tree; all its actors may be told things then. Nobody waits for more pods.
+    /// Starts the tree; all its actors may get messages then. Nobody waits for more pods.
     pub(crate) async fn start(&self) {
         self.begin().await;
         self.hear_all(&[]);

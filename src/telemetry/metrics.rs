@@ -70,7 +70,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All metrics at zero; `gates` are told as they are.
+    /// All metrics at zero; `gates` become metrics as they are.
     pub fn new(gates: FeatureGates) -> Self {
         let registry = Registry::new();
         Self {

@@ -101,7 +101,7 @@ fn the_nodes_own_credentials_are_tried() {
     assert!(!node.log().contains(BASIC));
 }
 
-/// CRI-23, SEC-42: a program gives the credentials, is told of the image, and is asked once while its answer counts.
+/// CRI-23, SEC-42: a program gets the image, gives the credentials, and runs once while its answer counts.
 #[test]
 fn a_program_gives_credentials() {
     let Some(mut node) = Node::new() else { return };
@@ -165,7 +165,7 @@ fn a_program_gives_credentials() {
     );
 }
 
-/// PAIN-22, CRI-22: who waits for a slow registry, and who for the pull before it, is told so.
+/// PAIN-22, CRI-22: the pod that waits for a slow registry says so, and so does one that waits for the pull before it.
 #[test]
 fn pulls_tell_how_far_they_are() {
     let Some(node) = Node::running() else { return };

@@ -321,8 +321,8 @@ fn a_config_map_reaches_its_file() {
     assert_eq!(served.running("reader").expect("it runs on").id, main.id);
 }
 
-/// VOL-15, VOL-29: `--root-dir` may be a link. That another pod uses a local volume already, whose files keep their group for
-/// that, is read off the mount table, which knows paths without links.
+/// VOL-15, VOL-29: `--root-dir` may be a link. Another pod may use a local volume already, whose files keep their group for
+/// that. The agent reads that off the mount table, which knows paths without links.
 #[test]
 fn a_local_volume_in_use_keeps_its_group_below_a_root_directory_that_is_a_link() {
     let Some(mut served) = Served::new() else { return };

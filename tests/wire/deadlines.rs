@@ -1,4 +1,4 @@
-//! How long each call may take (CRI-02): what the runtime is told, and what happens when it does not answer.
+//! How long each call may take (CRI-02): which times the runtime gets, and what happens when it does not answer.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -87,7 +87,7 @@ async fn a_limit_beyond_all_reason_is_still_a_limit() {
 }
 
 /// How a call that is never answered ends, and after how long. On a busy machine its time may be over before the runtime was
-/// asked, or the runtime, which counts it too, be the first to end it: then it is made again.
+/// asked. Or the runtime, which counts it too, may be the first to end it: then it is made again.
 async fn ended<Q: Any + Clone, T: Debug>(fake: &Fake, call: impl AsyncFn() -> CriResult<T>) -> (Duration, CriError) {
     let mut tries = 0;
     loop {

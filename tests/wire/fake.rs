@@ -1,4 +1,4 @@
-//! A container runtime that is played: it answers what it was told to answer and remembers what it was asked.
+//! A container runtime that is played: it gives the answers that it was made with and remembers the questions.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;

@@ -108,7 +108,7 @@ async fn a_command_that_fails_counts_as_a_failed_call_as_upstream() {
     assert_eq!(*seen.0.lock().unwrap(), [("exec_sync", false), ("exec_sync", true)]);
 }
 
-/// Gives what it was told to give.
+/// Gives the answers that it was made with.
 struct Parent(Mutex<Vec<(&'static str, String)>>);
 
 impl CallObserver for Parent {

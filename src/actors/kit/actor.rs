@@ -16,7 +16,7 @@ use crate::messages::Describe;
 /// How a child ended.
 #[derive(Debug)]
 pub enum ChildEnd {
-    /// It was told to stop, and did.
+    /// It stopped on an order.
     Stopped,
     /// It panicked, or gave up; with what it said.
     Failed(String),

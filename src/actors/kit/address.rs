@@ -12,7 +12,7 @@ use crate::messages::{Describe, Recipient, Subscriber};
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TellError {
-    /// As many messages wait as may; the fact will be told again.
+    /// As many messages wait as may; the sender will repeat the fact.
     #[error("mailbox full")]
     Full,
     /// Between two incarnations, or gone.
@@ -95,7 +95,7 @@ impl<M: Describe + Send + 'static> Address<M> {
     /// Sends; never waits.
     ///
     /// # Errors
-    /// [`TellError`]: the message was dropped. State is told again, so the sender may go on.
+    /// [`TellError`]: the message was dropped. Senders repeat state, so the sender may go on.
     pub fn tell(&self, cause: Cause, message: M) -> Result<(), TellError> {
         if self.inner.record.depth() >= self.inner.record.capacity {
             self.inner.record.refuse();

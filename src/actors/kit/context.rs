@@ -33,7 +33,7 @@ pub struct OperationId(u64);
 pub struct Part(PartHandle);
 
 impl Part {
-    /// Ends the part early: what is told of it later was under way already. Does nothing if it has ended.
+    /// Ends the part early: news of it that come later were under way already. Does nothing if it has ended.
     pub fn cancel(&self) {
         self.0.abort();
     }
@@ -102,8 +102,8 @@ impl<M: Describe + Send + 'static> Context<M> {
         whom.tell_from(self.turn, message);
     }
 
-    /// Tells another actor what is told only once; says whether there was room. To one that is down, its parent has all
-    /// repeated that it needs.
+    /// Tells another actor something that nobody repeats; says whether there was room. To one that is down, its parent has
+    /// all repeated that it needs.
     pub fn try_tell<T: Describe + Send + 'static>(&self, whom: &Address<T>, message: T) -> bool {
         let name = message.name();
         let told = whom.tell(self.cause(), message);

@@ -51,8 +51,8 @@
 //! # Supervision
 //!
 //! A panic in a turn ends the incarnation, and the parent hears of it (`child_ended`). The parent decides when the next
-//! incarnation begins, by the budget in [`restart_budget`](crate::logic::model::restart_budget), and has others repeat
-//! what it cannot read from the runtime, the disk or the sources. A parent that cannot go on escalates.
+//! incarnation begins, by the budget in [`restart_budget`](crate::logic::model::restart_budget). It has others repeat all
+//! that it cannot read from the runtime, the disk or the sources. A parent that cannot go on escalates.
 //!
 //! # The trace
 //!

@@ -1,8 +1,8 @@
 //! `Trace`: what every actor did, kept while it happens.
 //!
-//! One per agent. Holds a record for each actor (mailbox, open turn, its last turns, open operations, restarts), sums
-//! for each kind of actor, and one ring of the whole node's last turns. Written by `Address` and `Context`; read by the
-//! debug endpoints, the metrics and the watchdog. Everything in it is bounded.
+//! One per agent. Holds a record for each actor (mailbox, open turn, its last turns, open operations, restarts) and sums for
+//! each kind of actor. One ring holds the whole node's last turns. Written by `Address` and `Context`; read by the debug
+//! endpoints, the metrics and the watchdog. Everything in it is bounded.
 
 mod turn_ring;
 

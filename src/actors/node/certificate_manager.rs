@@ -301,7 +301,7 @@ fn tell_of_authorities(read: Reread) {
 fn tell_of_files(read: Reread) {
     match read {
         Reread::Changed => tracing::info!("loaded certificate and key pair in kubelet server certificate manager"),
-        // Half written, maybe: the old one is shown until it is whole.
+        // Half written, maybe: the server presents the old one until the new one is whole.
         Reread::Refused(error) => tracing::error!(error, "invalid certificate and key pair from file"),
         Reread::Unchanged | Reread::Panicked => {}
     }

@@ -128,7 +128,7 @@ impl PluginWatcher {
                         if !self.looked {
                             let all = PluginNews::Sockets(Arc::new(sockets.keys().cloned().collect()));
                             let kinds = PluginKind::iter().filter(|kind| taker(*kind).is_some());
-                            // Each is told, whether or not the one before had room.
+                            // Each one gets the news, whether or not the one before had room.
                             let told: Vec<bool> = kinds.map(|kind| self.tell(kind, all.clone(), context)).collect();
                             self.looked = !told.contains(&false);
                         }

@@ -159,7 +159,7 @@ impl OfflinePods {
         }
     }
 
-    /// One pod is as it is told here, or is wanted no more. Before the complete set nothing can be kept.
+    /// One pod is as the message has it, or is wanted no more. Before the complete set nothing can be kept.
     fn take_pod(
         &mut self,
         store: Arc<dyn OfflineStore>,

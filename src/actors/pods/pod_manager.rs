@@ -63,13 +63,13 @@ pub struct PodManager {
     workers: Workers,
     sources: PodSources,
     held: HeldPods,
-    /// The newest Node object; `None` until it is told, and always without an API server.
+    /// The newest Node object; `None` until it is known, and always without an API server.
     node: Option<Arc<Node>>,
     reread: NodeReread,
     admissions: SourceAdmissions,
     resizes: Resizes,
     shares: PodShares,
-    /// The sums that `ResourceManager` was told last.
+    /// The sums that `ResourceManager` got last.
     active_told: Option<TierSums>,
     sweep: Sweep,
     releases: Releases,

@@ -36,7 +36,7 @@ mod tests;
 use books::{Entries, Pages, Reply};
 use hardware::Hardware;
 
-/// Wait before what `PodManager` had no room for is told again.
+/// Wait before `PodManager` gets again the news that it had no room for.
 const RETELL: Duration = Duration::from_secs(1);
 /// Wait before files that could not be read are read again.
 const READ_RETRY: Duration = Duration::from_secs(1);
@@ -180,10 +180,10 @@ impl AllocationManager {
         }
     }
 
-    /// Entries that are being written are not told: should that fail, nobody must count on them.
+    /// Entries that are being written do not go out: should that fail, nobody must count on them.
     fn tell(&mut self, context: &mut Context<AllocationManagerMsg>) {
         let given = Arc::new(self.book(Book::Allocated).kept.clone());
-        // Nothing is judged before this is heard, so it is told until there is room for it.
+        // The judge waits for this, so it is sent until there is room for it.
         if !context.try_tell(&self.args.pod_manager, PodManagerMsg::Allocated(given)) {
             context.after(RETELL, AllocationManagerMsg::Repeat);
         }

@@ -82,7 +82,7 @@ impl ProcessPlacement {
     }
 }
 
-/// All that can be done is done; every problem is told.
+/// All that can be done is done; the log has every problem.
 fn place_agent(
     placement: &dyn process_placement::ProcessPlacement,
     settings: &PlacementSettings,

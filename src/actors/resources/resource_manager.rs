@@ -1,9 +1,9 @@
 //! `ResourceManager`: the cgroups above the pods' own: all pods', and the tiers of burstable and best-effort pods.
 //!
-//! Parent: Root. Restarted: after a failure; `PodManager` tells it the pods again, the cgroups themselves are on the
-//! node. A tier that cannot be made at the start ends the agent, as upstream's container manager does, and so does a
-//! reserved cgroup that cannot be limited. Limits of all pods that cannot be set do not: pods that use more may have to
-//! end first. The node's Events tell of them, each minute until they are in force.
+//! Parent: Root. Restarted: after a failure; `PodManager` tells it the pods again, the cgroups themselves are on the node. A
+//! tier that cannot be made at the start ends the agent, as upstream's container manager does. A reserved cgroup that cannot
+//! be limited ends it too. Limits of all pods that cannot be set do not: pods that use more may have to end first. The
+//! node's Events tell of them, each minute until they are in force.
 
 use std::sync::Arc;
 use std::time::Duration;

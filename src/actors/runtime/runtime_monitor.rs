@@ -37,7 +37,7 @@ pub struct RuntimeMonitor {
     polled: Option<RuntimeHealth>,
     pleg_problem: Option<String>,
     told: Option<RuntimeHealth>,
-    /// The abilities of the runtime, as it said when it was last ready, and whether `NodeStatus` was told.
+    /// The abilities of the runtime, as it said when it was last ready, and whether `NodeStatus` has them.
     able: Option<RuntimeFact>,
     able_told: bool,
     /// The wait for the next poll; none while one is under way.

@@ -32,7 +32,7 @@ use crate::platform::host::chance::Chance;
 /// Wait before the API server is followed anew after more came at once than could be taken.
 const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
 
-/// Wait before all is told again that somebody had no room for.
+/// Wait before all news go again to one who had no room for them.
 const RETELL: Duration = Duration::from_secs(1);
 
 /// The actor's arguments.
@@ -58,7 +58,7 @@ pub struct ApiSource {
     args: Args,
     /// All pods and mirrors as the API server showed them last.
     shown: BTreeMap<PodUid, Arc<Pod>>,
-    /// The pods that `PodManager` was told; `None` before the first list. Mirrors are not run, and not told there.
+    /// The pods that `PodManager` has; `None` before the first list. Mirrors are not run, and not told there.
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// A timer runs, because somebody had no room.
     retelling: bool,
@@ -190,7 +190,7 @@ impl ApiSource {
         self.see_to(has_room, context);
     }
 
-    /// All pods that are to run: as they were told, where there is nothing new to tell of them, else as they are shown.
+    /// All pods that are to run: as they were sent where there is no news of them, else as the API server has them.
     fn wanted(&self) -> BTreeMap<PodUid, Arc<Pod>> {
         let newest = |uid: &PodUid, pod: &Arc<Pod>| {
             let told = self.told.as_ref().and_then(|told| told.get(uid));
@@ -221,7 +221,7 @@ impl ApiSource {
         self.see_to(has_room, context);
     }
 
-    /// Changes are told once: what somebody had no room for is told again soon.
+    /// Changes go out once: a change that somebody had no room for goes out again soon.
     fn see_to(&mut self, has_room: bool, context: &mut Context<ApiSourceMsg>) {
         if !has_room && !std::mem::replace(&mut self.retelling, true) {
             context.after(RETELL, ApiSourceMsg::RetellDue);

@@ -26,8 +26,8 @@ use crate::messages::pods::pod_source::{FileSourceMsg, SourceKind};
 use crate::messages::status::status_manager::{RefusedManifest, StatusManagerMsg};
 use crate::platform::pods::manifests::{Folder, FolderChange, ManifestFile, ManifestFolder};
 
-/// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole, and
-/// many changes are read together.
+/// Quiet time after a change before the folder is read. So a file that is being written is read once, whole, and many
+/// changes are read together.
 const SETTLE: Duration = Duration::from_millis(10);
 /// The longest time that changes which do not end are waited out. A file that was moved here after so long a rest is read
 /// at once: it is whole, and most likely the only one.
@@ -77,7 +77,7 @@ pub struct FileSource {
     removed: BTreeSet<PathBuf>,
     /// Files that were removed before the folder was begun to be read, as it is being now.
     removed_before: BTreeSet<PathBuf>,
-    /// `None` until it was told: another may have been, by who was here before.
+    /// `None` until it was sent: another may have been, by who was here before.
     refused: Option<Vec<RefusedManifest>>,
     scanning: bool,
     scan_again: bool,
@@ -243,8 +243,8 @@ impl FileSource {
         context.tell(&self.args.status_manager, refused);
     }
 
-    /// A file of a folder that stays broken gives no pod any more: as upstream, which keeps a broken file's pod until it next
-    /// lists all files, and where the path is the one file, for as long as that is there (POD-01).
+    /// A file of a folder that stays broken gives no pod any more: as upstream, which keeps a broken file's pod until it
+    /// next lists all files. Where the path is the one file, it keeps the pod for as long as that is there (POD-01).
     fn let_go_of_broken(&mut self, uptime: Duration) {
         let patience = self.args.check_period;
         for known in self.files.values_mut() {

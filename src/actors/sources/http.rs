@@ -49,7 +49,7 @@ pub struct HttpSource {
     args: Args,
     body: Option<Arc<[u8]>>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
-    /// `None` until it was told: another may have been, by who was here before.
+    /// `None` until it was sent: another may have been, by who was here before.
     refused: Option<Option<RefusedManifest>>,
     /// In a row.
     failures: u32,
@@ -181,7 +181,7 @@ impl HttpSource {
         context.tell(&self.args.status_manager, refused);
     }
 
-    /// A set that there is no room for is told after the next fetch, as if it had brought something else.
+    /// A set that there is no room for goes out after the next fetch, as if it had brought something else.
     fn tell(&mut self, context: &Context<HttpSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
         let set = PodManagerMsg::SourceSet { source: SourceKind::Http, pods, lives: BTreeMap::new() };

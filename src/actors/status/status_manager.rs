@@ -244,7 +244,7 @@ impl StatusManager {
         self.watchers.tell(was.as_ref(), Some(&view));
     }
 
-    /// Counts containers that have ended since the pod's status was told last.
+    /// Counts containers that have ended since the agent last reported the pod's status.
     fn count_ended(&self, view: &PodView) {
         let shown = self.pods.get(&view.uid).map(|shown| &*shown.status);
         for ended in newly_ended(shown.or(view.pod.status.as_ref()), &view.status) {
@@ -320,7 +320,7 @@ async fn send(api: ApiServer, order: Order) -> Answer {
 }
 
 fn refused(order: &Order, error: &ApiError) -> Answer {
-    // A conflict says either that there is another pod of this name, which the watch will show, or only that others were
+    // A conflict says either that there is another pod of this name, which the watch will bring, or only that others were
     // writing the same object: what is to be sent is as due as before.
     if error.is_not_found() {
         tracing::debug!(pod = %order.full_name, %error, "the API has no such pod");

@@ -1,7 +1,7 @@
 //! Those who watch pods, for as long as they do (SRV-52).
 //!
-//! A part of `StatusManager`, which holds its pods anyway: a watch begins and is told in its turns, so that no change is
-//! missed between the first list and the first change, and none is told twice. Without watchers nothing is compared.
+//! A part of `StatusManager`, which holds its pods anyway: a watch begins and gets its news in the actor's turns. So no
+//! change is missed between the first list and the first change, and none comes twice. Without watchers nothing is compared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Watchers {
         Self { all: vec![], observer }
     }
 
-    /// Answers with the pods there are; changes from now on are told.
+    /// Answers with the pods there are; changes from now on reach it.
     pub(super) fn begin(
         &mut self,
         watcher: PodWatcher,

@@ -1,8 +1,8 @@
 //! The command line: which flags there are, what they mean, and how they override the configuration.
 //!
-//! Pure. pflag's habits matter to every unit file and installer out there, so the parser is our own and works on a
-//! table; see `table` (the flags), `values` (their syntax), `parse` (the command line), `help` (the usage text),
-//! `shown` (what `/flagz` tells), `suggest` (what a mistyped word was meant to be), `dump` (the log at the start).
+//! Pure. pflag's habits matter to every unit file and installer out there, so the parser is our own and works on a table;
+//! see `table` (the flags), `values` (their syntax), `parse` (the command line) and `help` (the usage text). `shown` is what
+//! `/flagz` tells, `suggest` what a mistyped word was meant to be, and `dump` the log at the start.
 
 pub mod dump;
 pub mod help;

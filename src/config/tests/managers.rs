@@ -1,4 +1,4 @@
-//! The topology and memory managers against machines: all that is wrong is told together.
+//! The topology and memory managers against machines: the error names all that is wrong together.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ fn what_does_not_fit_the_machine_is_told_together() {
     assert!(start(more, 9).is_ok());
 }
 
-/// RES-38: options are told with all else that no machine makes right.
+/// RES-38: the error names options with all else that no machine makes right.
 #[test]
 fn wrong_topology_options_are_told_with_the_rest() {
     let errors = |fields: &str| validate(&decoded(fields), &FeatureGates::default(), Host { cgroup_v1: false });

@@ -166,7 +166,7 @@ fn the_last_line_is_logged_as_upstream_does() {
     assert!(text.contains("[kubernetes.io/foo]\n\t--node-labels in the") && text.ends_with("\n >"), "{text}");
 }
 
-/// SEC-27: what upstream has open without a configuration file is told of, or keeps the agent from starting.
+/// SEC-27: a warning names what upstream has open without a configuration file, or the agent does not start.
 #[test]
 fn sec_27_old_defaults_warn_once_or_stop_the_start() {
     let folder = Folder::new();

@@ -1,6 +1,6 @@
 //! Rules about the CPU manager: its policy's options, and that something is reserved. Part of `validate`.
 //!
-//! Upstream refuses these when it makes the manager, one at a time; here all are told together with the others.
+//! Upstream refuses these when it makes the manager, one at a time; here the error names all together with the others.
 
 use crate::config::gates::FeatureGates;
 use crate::config::types::Config;

@@ -77,7 +77,7 @@ pub fn thresholds(config: &Config) -> Result<Vec<Threshold>, Vec<ThresholdError>
                 let reclaim_min = reclaims.get(&signal).copied();
                 thresholds.push(Threshold { signal, value, grace: *grace, reclaim_min });
             }
-            // One that is there and wrong was told of already.
+            // One that is there and wrong is in the error already.
             None if config.eviction_soft_grace_period.contains_key(<&str>::from(signal)) => {}
             None => errors.push(ThresholdError::NoGrace(signal)),
         }

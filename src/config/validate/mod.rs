@@ -40,7 +40,7 @@ impl Review<'_> {
         }
     }
 
-    /// Upstream refuses these after its other checks, one at a time; here all are told together with the others.
+    /// Upstream refuses these after its other checks, one at a time; here the error names all together with the others.
     fn eviction(&mut self) {
         if let Err(errors) = thresholds(self.config) {
             self.errors.extend(errors.iter().map(ToString::to_string));

@@ -9,7 +9,7 @@ use crate::config::version;
 const USER_NAMESPACE_UNIT: i64 = 65_536;
 
 impl Review<'_> {
-    /// Only the first of these is told, as upstream does.
+    /// The error names only the first of these, as upstream's does.
     pub(super) fn operating_system(&mut self, host: Host) {
         let c = self.config;
         if host.cgroup_v1 && c.fail_cgroup_v1 {

@@ -270,7 +270,7 @@ fn resources(resources: wire::LinuxContainerResources) -> own::LinuxContainerRes
     }
 }
 
-/// One event of `GetContainerEvents`. A kind that is newer than this agent is told as a creation: a reason to look.
+/// One event of `GetContainerEvents`. A kind that is newer than this agent counts as a creation: a reason to look.
 pub(in crate::cri) fn container_event(event: wire::ContainerEventResponse) -> own::ContainerEvent {
     let kind = match wire::ContainerEventType::try_from(event.container_event_type) {
         Ok(wire::ContainerEventType::ContainerStartedEvent) => own::ContainerEventKind::Started,

@@ -17,7 +17,8 @@ use super::{CriError, CriResult};
 use crate::logic::model::time::Moment;
 
 /// A time of the wire: nanoseconds since 1970. An earlier time is none: a runtime in Go that was killed while it made a
-/// sandbox tells, when it is back, that it made it at its zero time, which comes over the wire as the year 1754.
+/// sandbox gives a strange time when it is back. The sandbox was made at the runtime's zero time, which comes over the wire
+/// as the year 1754.
 fn moment(nanoseconds: i64) -> Moment {
     Moment(nanoseconds).max(Moment::EPOCH)
 }

@@ -1,8 +1,8 @@
 //! One HTTP/2 connection to a runtime, and the calls on it.
 //!
-//! A caller puts its request on the connection itself. tonic's own channel has two queues and three more tasks on the way,
-//! and writes the head and the message of a request one after the other: for calls as small as these that was half of what
-//! a call cost. Owned by the generated clients; keeps the connection alone, made when first needed and anew when it broke.
+//! A caller puts its request on the connection itself. tonic's own channel has two queues and three more tasks on the way.
+//! It writes the head and the message of a request one after the other: for calls as small as these that was half of what a
+//! call cost. Owned by the generated clients; keeps the connection alone, made when first needed and anew when it broke.
 
 use std::error::Error;
 use std::future::Future;

@@ -62,7 +62,7 @@ impl ImageService for GrpcRuntime {
     }
 }
 
-/// A pull that failed with code Unknown is told in the runtime's words alone: the code says nothing to the user, and
+/// The error of a pull that failed with code Unknown has the runtime's words alone: the code says nothing to the user, and
 /// the words may begin with a reason (`RegistryUnavailable`, `SignatureValidationFailed`) that must stand first.
 fn plain_words(error: CriError) -> CriError {
     match error {

@@ -168,8 +168,8 @@ fn refusal(error: CriError, what: &str, endpoint: &str) -> CriError {
     }
 }
 
-/// A gRPC status in our words. A status that was made on this side, because the connection broke or the answer could
-/// not be read, becomes [`CriError::Unavailable`] or [`CriError::InvalidAnswer`], whatever its code.
+/// A gRPC status in our words. A status may be made on this side, because the connection broke or the answer could not be
+/// read. It becomes [`CriError::Unavailable`] or [`CriError::InvalidAnswer`], whatever its code.
 fn error_of(call: Call, endpoint: &str, limit: Option<Duration>, status: &Status) -> CriError {
     let call = call.method;
     if let Some(source) = status.source() {

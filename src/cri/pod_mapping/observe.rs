@@ -21,8 +21,8 @@ pub fn pod_identity(labels: &Labels) -> Option<(PodUid, FullName)> {
 }
 
 /// One container, with `sandbox_id` from the listing, because a status does not tell it. The termination message of the
-/// container's own file is the caller's to add. The stop signal is told with `stop_signals` alone (the feature
-/// `ContainerStopSignals`).
+/// container's own file is the caller's to add. Only `stop_signals` (the feature `ContainerStopSignals`) brings the stop
+/// signal.
 pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId, stop_signals: bool) -> RuntimeContainer {
     let user = status.user.as_ref().map(|user| (user.uid, user.gid, user.supplemental_groups.clone()));
     RuntimeContainer {

@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::{Service, ServicePort};
 /// Namespace and name of the service that every pod sees, wherever it lives.
 pub const MASTER: (&str, &str) = ("default", "kubernetes");
 
-/// Variables of the services that a pod of `namespace` may see: those of its namespace if `links`
-/// (`enableServiceLinks`), and always `kubernetes` of namespace `default`, which wins over one of the pod's own
-/// namespace only where that one may not be seen. Services without an address of their own are left out.
+/// Variables of the services that a pod of `namespace` may see: those of its namespace if `links` (`enableServiceLinks`),
+/// and always `kubernetes` of namespace `default`. A service of the pod's own namespace wins over that one where the pod may
+/// see it. Services without an address of their own are left out.
 pub fn service_variables<'a>(
     services: impl IntoIterator<Item = &'a Service>,
     namespace: &str,

@@ -35,8 +35,8 @@ pub const SIMILAR_MAX: usize = 10;
 pub const SIMILAR_WINDOW: Duration = Duration::from_secs(600);
 /// How the message of an Event begins that stands for similar ones.
 pub const COMBINED: &str = "(combined from similar events): ";
-/// The longest message, in bytes. The API sets no limit for Events of `core/v1` (1024 is that of `events.k8s.io`), but a
-/// text may come from a runtime or a pod, and an object that is too large for the server's storage is lost whole.
+/// The longest message, in bytes. The API sets no limit for Events of `core/v1` (1024 is that of `events.k8s.io`). A text
+/// may come from a runtime or a pod, and the server's storage refuses an object that is too large.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// Something worth telling about a pod, or about the node: a Kubernetes Event, before it is one.
@@ -160,8 +160,8 @@ impl EventCorrelator {
         }
     }
 
-    /// Takes an event that just happened; says what the API server is to be told, if anything. `uptime` is time that is
-    /// never set back, `now` that of the wall clock.
+    /// Takes an event that just happened; says what goes to the API server, if anything. `uptime` is time that is never set
+    /// back, `now` that of the wall clock.
     pub fn correlate(&mut self, event: PodEvent, now: Moment, uptime: Duration) -> Option<Report> {
         let event = event.bounded();
         let group = Group {

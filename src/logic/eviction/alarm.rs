@@ -36,7 +36,7 @@ pub fn can_be_reached(groups: &[WatchedGroup], observed: &Observations) -> bool 
     groups.iter().all(|group| group.level < capacity)
 }
 
-/// Whether levels have moved so far that the kernel must be told the new ones: by a sixteenth of what is left to them.
+/// Whether levels have moved so far that the kernel must get the new ones: by a sixteenth of what is left to them.
 pub fn have_moved(told: &[WatchedGroup], now: &[WatchedGroup]) -> bool {
     let is_near = |(told, now): (&WatchedGroup, &WatchedGroup)| {
         told.path == now.path && told.level.abs_diff(now.level) <= now.level.saturating_sub(now.usage) / 16

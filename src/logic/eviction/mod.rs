@@ -1,8 +1,8 @@
 //! Eviction: which pods end so that the node stays alive, and when (EVI-01 to EVI-50; upstream's `pkg/kubelet/eviction`).
 //!
-//! [`threshold`] is what the configuration asks for, [`layout`] says which file systems there are, [`monitor`] compares what was
-//! observed with the thresholds, [`watch`] holds both together. [`ranking`] orders the candidates, [`message`] words an
-//! eviction, [`aftermath`] has the next one wait for space that is on its way back. [`storage_limits`] finds pods beyond
+//! [`threshold`] is what the configuration asks for, and [`layout`] says which file systems there are. [`monitor`] compares
+//! observations with the thresholds, and [`watch`] holds both together. [`ranking`] orders the candidates, [`message`] words
+//! an eviction, [`aftermath`] has the next one wait for space that is on its way back. [`storage_limits`] finds pods beyond
 //! their own limits of local storage. New pods are judged in `pods::pod_admission`.
 //!
 //! May import `formats`, `model`, `resources`, `node` and `statistics`.

@@ -14,7 +14,7 @@ pub struct TooLong;
 
 /// Replaces each `$(NAME)` by what `lookup` gives for `NAME`, once, without looking into the result.
 ///
-/// As upstream: an unknown name stays as written, `$$` becomes `$` (so `$$(A)` gives `$(A)`), a `$` before anything
+/// As upstream: an unknown name stays as written, and `$$` becomes `$` (so `$$(A)` gives `$(A)`). A `$` before anything
 /// else, or at the end, stays, and so does an unterminated `$(`.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Texts as Go's standard library writes them.
 //!
-//! Owned by nobody in particular: pure helpers for the places where another program, or the same agent after an
-//! upgrade, compares bytes that upstream's kubelet wrote with Go's `encoding/json` or `strconv`.
+//! Owned by nobody in particular: pure helpers for bytes that upstream's kubelet wrote with Go's `encoding/json` or
+//! `strconv`. Another program, or the same agent after an upgrade, compares them.
 
 use std::fmt::Write;
 

@@ -28,7 +28,7 @@ pub struct TokenAttributes {
     pub required: Option<bool>,
     /// Without one of these annotations of its service account a pod gets nothing of this program.
     pub required_keys: Vec<String>,
-    /// These are told it, too, where they are there.
+    /// The plugin gets the values of these, too, where they are there.
     pub optional_keys: Vec<String>,
     /// `ServiceAccount`, where an answer counts for all pods of the account, or `Token`, for one token alone.
     pub cache_type: String,

@@ -285,7 +285,7 @@ mod tests {
     }
 
     proptest! {
-        /// CRI-22: whatever is asked for and ends when, no more begin in any time than burst and rate allow, no more
+        /// CRI-22, for any order of requests and ends: no more pulls begin in any time than burst and rate allow, no more
         /// are under way than may be, and everybody has one turn.
         #[test]
         fn the_rate_and_the_places_are_kept_and_everybody_has_a_turn(

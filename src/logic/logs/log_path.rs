@@ -40,8 +40,8 @@ pub fn log_link_name(pod_name: &str, namespace: &str, container: &str, container
     name
 }
 
-/// The container ID in the name of a link in `/var/log/containers`; `None` when it is no such name, or was cut so short
-/// that fewer than six characters are left (a shorter ID would match too much).
+/// The container ID in the name of a link in `/var/log/containers`; `None` when it is no such name, or when fewer than six
+/// characters of the ID are left (a shorter ID would match too much).
 pub fn container_id_of_log_link(link_name: &str) -> Option<&str> {
     let id = link_name.rsplit('-').next()?.strip_suffix(".log")?;
     (id.len() >= 6).then_some(id)

@@ -1,8 +1,8 @@
 //! When a container's log is looked at, and what becomes of its files once it is too large (CRI-27, PAIN-24).
 //!
-//! Owned by `LogRotator`. Upstream asks the runtime about each container every 10 s and looks at its log then. Here a
-//! log that nobody writes to costs nothing: the first write to it is heard of, and from then on the log is looked at as
-//! often as it could have grown too large. The names and the number of files are upstream's.
+//! Owned by `LogRotator`. Upstream asks the runtime about each container every 10 s and looks at its log then. Here a log
+//! that nobody writes to costs nothing: the watch reports the first write to it, and from then on the rotation looks at the
+//! log as often as it could have grown too large. The names and the number of files are upstream's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -94,7 +94,7 @@ struct Log {
     pod: PodUid,
     path: String,
     stage: Stage,
-    /// It was written to since the look under way had its next write told: that is not told again.
+    /// It was written to since the look under way had its next write told: that needs no second message.
     written: bool,
     /// Not looked at before, however soon it is written to.
     not_before: Duration,
@@ -370,8 +370,8 @@ pub struct RotationPlan {
 }
 
 /// Plans the rotation of the log `base`, given all names of its directory. At most `files_max` files remain: the new log,
-/// the one that is rotated now, and the newest of those before. The time in the new name is later than in any other, so
-/// that two rotations within a second, or a clock that was set back, never take a name that is taken.
+/// the one that is rotated now, and the newest of those before. The time in the new name is later than in any other. So two
+/// rotations within a second, or a clock that was set back, never take a name that exists.
 pub fn plan(base: &str, names: &[String], files_max: usize, now: DateTime) -> RotationPlan {
     let rotated = in_use(base, names);
     let surplus = rotated.len().saturating_sub(files_max.saturating_sub(2));

@@ -1,7 +1,7 @@
 //! From the bytes of a manifest to typed pods: size, text, syntax, kind, types. Nothing is defaulted or judged here.
 //!
-//! Owned by [`super`]. As upstream, YAML is read by way of JSON, of several documents the first counts, and a field
-//! that the API does not have is ignored; both are told as warnings, since either is most often a mistake.
+//! Owned by [`super`]. As upstream, YAML is read by way of JSON. Of several documents the first counts, and a field that the
+//! API does not have is ignored; both give warnings, since either is most often a mistake.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;

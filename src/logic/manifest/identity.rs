@@ -1,8 +1,8 @@
 //! The identity of a static pod: its UID, its name on this node, the marks that tell where it came from (POD-05).
 //!
-//! Owned by [`super`]. The UID of a pod that names none is a hash of what the pod is and where it was found, so that
-//! an edited manifest is another pod. Upstream hashes a dump of Go's memory, which nobody else can reproduce; only
-//! that the same input gives the same UID matters.
+//! Owned by [`super`]. The UID of a pod that names none is a hash of the pod and of the place where it was found. So an
+//! edited manifest is another pod. Upstream hashes a dump of Go's memory, which nobody else can reproduce; only that the
+//! same input gives the same UID matters.
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus, Toleration};
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub fn static_identity(pod: &mut Pod, source: &Source, node_name: &str) {
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
 }
 
-/// Trouble on the node is no reason to evict what the node itself was told to run.
+/// Trouble on the node is no reason to evict the pods that the node's own administrator wants.
 fn tolerate_everything(tolerations: &mut Vec<Toleration>) {
     let wanted = Toleration {
         operator: Some("Exists".to_owned()),

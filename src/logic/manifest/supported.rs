@@ -42,8 +42,8 @@ pub const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.
 /// More refusals than this are not kept: a hostile manifest may have millions.
 const REFUSALS_MAX: usize = 500;
 
-/// The fields of the pod that this version of the agent would not act on though upstream does, or that no version of
-/// upstream runs a pod with. Empty for a pod that can run in full, from whatever source.
+/// The fields of the pod that this version of the agent would not act on though upstream does. Also those with which no
+/// version of upstream runs a pod. Empty for a pod that can run in full, from whatever source.
 pub fn unsupported_fields(pod: &Pod) -> Vec<Refusal> {
     let Some(spec) = &pod.spec else { return vec![] };
     let mut found = Found(vec![]);

@@ -178,9 +178,9 @@ impl CrashLoops {
         self.entry(container)?.wait(finished, now, &self.policy)
     }
 
-    /// The container's running instance is being stopped to be started again at once: its back-off allows that now, counted
-    /// from `ended`, the end of the instance before (upstream stops and starts in one pass, by the status from before it).
-    /// Should that start not come to pass, the own end of this one counts as ever.
+    /// The container's running instance is being stopped to be started again at once: its back-off allows that now. The
+    /// back-off counts from `ended`, the end of the instance before (upstream stops and starts in one pass, by the status
+    /// from before it). Should that start not come to pass, the own end of this one counts as ever.
     pub fn note_stop(&mut self, container_name: &str, instance: ContainerId, ended: Option<Steady>) {
         self.stops.insert(container_name.to_owned(), (instance, ended));
     }
@@ -200,16 +200,16 @@ impl CrashLoops {
         self.insert(container, entry);
     }
 
-    /// Rebuilds a container's back-off after the agent was restarted, so that it goes on where it was (upstream
-    /// forgets it and starts over). To be told the newest instance, and when the instance before it ended, where
-    /// the runtime or the API status still know that. Does nothing for a container that has an entry or never ended.
+    /// Rebuilds a container's back-off after the agent was restarted, so that it goes on where it was (upstream forgets it
+    /// and starts over). Callers give the newest instance, and the end of the instance before it, where the runtime or the
+    /// API status still know that. Does nothing for a container that has an entry or never ended.
     ///
-    /// The period is that of `restart_count` failures in a row, but not more than the observed gap between the former
-    /// end and the newest instance explains: a gap of less than 10 s was the immediate restart, one of less than 20 s
-    /// the wait of 10 s, and so on. The count alone would make a container that was restarted now and then over months
-    /// wait as if it had crashed each time; the gap alone would count a slow image pull as a wait. Both can only err
-    /// upwards, so the smaller one is taken; where the clock was set back in between, the gap tells nothing. The entry's
-    /// time is that of the newest instance's creation; a run of more than 600 s since then makes it void as ever.
+    /// The period is that of `restart_count` failures in a row. It is never more than the observed gap between the former
+    /// end and the newest instance explains: a gap of less than 10 s was the immediate restart, one of less than 20 s the
+    /// wait of 10 s, and so on. The count alone would make a container that was restarted now and then over months wait as
+    /// if it had crashed each time; the gap alone would count a slow image pull as a wait. Both can only err upwards, so the
+    /// smaller one is taken; where the clock was set back in between, the gap tells nothing. The entry's time is that of the
+    /// newest instance's creation; a run of more than 600 s since then makes it void as ever.
     pub fn recover(
         &mut self,
         container: &Container,

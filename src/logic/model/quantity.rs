@@ -1,8 +1,8 @@
 //! A resource quantity as Kubernetes writes it: `100m`, `1.5Gi`, `12e6`.
 //!
-//! Follows apimachinery's `resource.Quantity`: the same texts parse, the same canonical text is printed, and readings
-//! in whole or thousandth units round away from zero, so that a resource asked for is never rounded to nothing.
-//! Owned by whoever holds the value; keeps an exact count of billionths and the notation it was written in.
+//! Follows apimachinery's `resource.Quantity`: the same texts parse, and the same canonical text comes out. Readings in
+//! whole or thousandth units round away from zero, so that no request becomes nothing. Owned by whoever holds the value;
+//! keeps an exact count of billionths and the notation it was written in.
 
 use std::cmp::Ordering;
 use std::fmt;

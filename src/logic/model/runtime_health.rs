@@ -18,8 +18,9 @@ pub const FIRST_RELIST_MAX: Duration = Duration::from_secs(10);
 /// A call to the runtime that is open for longer is named to whoever waits for it (PAIN-02).
 pub const CALL_HANGS_AFTER: Duration = Duration::from_secs(30);
 
-/// Whether a call of this name that is open for so long hangs. A pull takes its time and tells how far it is, a stop has
-/// the container's own, a command runs for as long as its probe or hook lets it, and events are waited for.
+/// Whether a call of this name that is open for so long hangs. A pull takes its time and reports how far it is, and a stop
+/// has the container's own time. A command runs for as long as its probe or hook lets it, and the stream of events has no
+/// limit.
 pub fn hangs(method: &str, open: Duration, grace: Duration) -> bool {
     let own = match method {
         "PullImage" | "ExecSync" | "GetContainerEvents" => return false,
@@ -101,7 +102,8 @@ pub fn relist_problem(age: Option<Duration>, why: &str) -> String {
     }
 }
 
-/// Why there is no answer, while a call is open since then. It names a point in time, not a span, so that it is told once.
+/// Why there is no answer, while a call is open since then. It names a point in time, not a span, so that one message is
+/// enough.
 pub fn no_answer(method: &str, open: Duration, now: Moment) -> String {
     let since = Moment(now.0.saturating_sub(i64::try_from(open.as_nanos()).unwrap_or(0)));
     format!("{method} has not answered since {}", since.to_timestamp())

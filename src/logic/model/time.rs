@@ -16,7 +16,7 @@ impl Moment {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The moment `duration` later, at most the last one that can be told.
+    /// The moment `duration` later, at most the last one that fits.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)))
     }

@@ -1,4 +1,4 @@
-//! Which address a node has that was told none: that of the interface which its default route leaves by (NODE-20;
+//! Which address a node has when no flag gives it one: that of the interface which its default route leaves by (NODE-20;
 //! upstream's `ChooseHostInterface`).
 //!
 //! Pure; keeps nothing. The kernel's routes and addresses are handed in.

@@ -221,8 +221,8 @@ fn limit_servers(servers: &mut Vec<String>) -> Option<DnsWarning> {
     )))
 }
 
-/// A resolver library may abort at a too long search path, so one that is too long goes first, then those at the end
-/// of a too long line.
+/// A resolver library may abort at a too long search path. So a path that is too long goes first, then those at the end of a
+/// too long line.
 fn limit_searches(searches: &mut Vec<String>) -> Option<DnsWarning> {
     let before = searches.len();
     searches.truncate(SEARCHES_MAX);

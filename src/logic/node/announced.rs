@@ -19,29 +19,29 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Somebody has forgotten what was told.
+    /// The receiver has forgotten the Node.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether this Node differs from the one that was told, heartbeats aside.
+    /// Whether this Node differs from the one that was sent, heartbeats aside.
     pub fn is_news(&self, node: &Node) -> bool {
         self.node.as_ref().is_none_or(|known| differs(known, node))
     }
 
-    /// The Node was told.
+    /// The Node was sent.
     pub fn note(&mut self, node: Arc<Node>) {
         self.node = Some(node);
     }
 
-    /// The addresses of this Node, where they are not those that were told.
+    /// The addresses of this Node, where they differ from those that were sent.
     pub fn new_addresses(&self, node: &Node) -> Option<Vec<NodeAddress>> {
         let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
         let addresses: Vec<_> = addresses.map(|one| (one.type_.clone(), one.address.clone())).collect();
         (self.addresses != addresses).then_some(addresses)
     }
 
-    /// The addresses were told.
+    /// The addresses were sent.
     pub fn note_addresses(&mut self, addresses: Vec<NodeAddress>) {
         self.addresses = addresses;
     }

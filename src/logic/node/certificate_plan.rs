@@ -1,5 +1,5 @@
-//! The node's certificates: with which credentials the agent starts, when a certificate is exchanged, what is asked for,
-//! and when going on without one makes no sense (NODE-49 … NODE-54).
+//! The node's certificates: with which credentials the agent starts, when a certificate is exchanged, and what the agent
+//! asks for. Also when the agent cannot go on without one (NODE-49 … NODE-54).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

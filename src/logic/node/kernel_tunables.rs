@@ -13,7 +13,7 @@ pub struct Tunable {
     pub wanted: i64,
 }
 
-/// All of them: memory may be overcommitted, an out-of-memory kill does not panic, a kernel that panics or fails reboots
+/// All of them: memory may be overcommitted, and an out-of-memory kill does not panic. A kernel that panics or fails reboots
 /// after ten seconds, and root may own a key for each container.
 pub const TUNABLES: [Tunable; 6] = [
     Tunable { name: "vm/overcommit_memory", wanted: 1 },

@@ -1,6 +1,7 @@
-//! Which ranges of pods' addresses the runtime is told, and when (NODE-58).
+//! Which ranges of pods' addresses the runtime gets, and when (NODE-58).
 //!
-//! Pure; owned by `NodeStatus`. They are told once. Those that the runtime did not take are told again with the next update.
+//! Pure; owned by `NodeStatus`. The runtime gets them once. Those that the runtime did not take go to it again with the next
+//! update.
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -22,7 +23,7 @@ impl PodRanges {
         Self { configured: configured.to_owned(), ..Self::default() }
     }
 
-    /// The ranges that the runtime is to be told now; [`PodRanges::told`] has to follow.
+    /// The ranges that the runtime has yet to get; [`PodRanges::told`] has to follow.
     pub fn to_be_told(&mut self, node: Option<&Node>) -> Option<String> {
         let configured = Some(&self.configured).filter(|cidrs| !cidrs.is_empty());
         let cidrs = node.and_then(pod_cidrs).or_else(|| configured.cloned())?;
@@ -33,7 +34,7 @@ impl PodRanges {
         Some(cidrs)
     }
 
-    /// The runtime was told these, and took them or did not.
+    /// The runtime got these, and took them or did not.
     pub fn told(&mut self, cidrs: String, are_taken: bool) {
         debug_assert!(self.is_being_told, "an answer comes to what was asked");
         self.is_being_told = false;

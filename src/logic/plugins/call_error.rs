@@ -70,8 +70,8 @@ impl CallError {
         }
     }
 
-    /// Whether the plugin is done with the call and has left nothing (VOL-45). After any other failure it may still be at
-    /// work, so that what it was asked for has to be undone as if it had been done.
+    /// Whether the plugin is done with the call and has left nothing (VOL-45). After any other failure the plugin may still
+    /// be at work, so that the agent undoes the request as if it had been done.
     pub fn is_final(&self) -> bool {
         match &self.problem {
             CallProblem::Status { code, .. } => !matches!(

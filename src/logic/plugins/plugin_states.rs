@@ -53,13 +53,13 @@ pub enum Input {
         /// Why it is not used.
         outcome: Result<(), Refusal>,
     },
-    /// A plugin was told the verdict, or could not be.
+    /// The verdict reached a plugin, or could not.
     Notified {
         /// Which.
         socket: String,
         /// The handshake.
         attempt: u64,
-        /// Why it could not be told.
+        /// Why the verdict did not reach it.
         outcome: Result<(), String>,
     },
     /// The actor that uses such plugins was started again: it knows none.
@@ -101,7 +101,7 @@ pub enum Stage {
     Asked,
     /// The actor that uses such plugins decides.
     Judged,
-    /// It is told the verdict.
+    /// It gets the verdict.
     Told,
     /// Used.
     Registered,

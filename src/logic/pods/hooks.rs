@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(order(&["a", "b"]), []);
     }
 
-    /// POD-23, POD-28: what was told of a container stands until its postStart hook has ended.
+    /// POD-23, POD-28: the status of a container stands until its postStart hook has ended.
     #[test]
     fn a_container_that_is_being_started_is_not_shown_as_running() {
         let hook = Lifecycle {

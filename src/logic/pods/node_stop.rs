@@ -1,6 +1,7 @@
 //! Pods that the node itself ends: to make room for a critical pod (POD-32), or to stay alive (EVI-20 to EVI-24).
 //!
-//! Pure. The status is told while containers may still run: a phase that is an end is held back until they have ended.
+//! Pure. The worker reports the status while containers may still run: a phase that is an end is held back until they have
+//! ended.
 
 use std::time::Duration;
 

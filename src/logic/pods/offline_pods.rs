@@ -10,7 +10,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::restart_policy::{ALWAYS, pod_policy};
 use crate::logic::objects::object_references::{ObjectKind, object_references};
 
-/// Those that are to run for ever. One that runs to its end may have come to it while nobody could be told: it is not to run
+/// Those that are to run for ever. One that runs to its end may have come to it while no API server heard: it is not to run
 /// twice.
 pub fn worth_keeping(pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
     let lasting = pods.iter().filter(|(_, pod)| is_worth_keeping(pod));

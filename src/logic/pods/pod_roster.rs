@@ -1,4 +1,4 @@
-//! Which pods are to have a worker, and what each worker is to be told (POD-04, POD-07, POD-09, POD-10, POD-33).
+//! Which pods are to have a worker, and what each worker hears (POD-04, POD-07, POD-09, POD-10, POD-33).
 //!
 //! Owned by `PodManager`. Level-triggered: [`PodRoster::orders`] compares what sources want, what workers do and what the
 //! runtime holds, and says what is to be done about the difference; asking twice changes nothing.
@@ -28,9 +28,9 @@ struct Worker {
     terminating: bool,
     /// The pod has ended, and its worker only removes what is left of it.
     over: bool,
-    /// The grace period that the worker was told, from the API object.
+    /// The grace period that the worker got, from the API object.
     grace: Option<Duration>,
-    /// The pod is to be told again: to a worker that was started anew, or had no room.
+    /// The worker is to get the pod again: to a worker that was started anew, or had no room.
     spec_again: bool,
     /// So is its end.
     end_again: bool,
@@ -258,7 +258,7 @@ impl PodRoster {
         heard.chain([&self.remembered]).find_map(|pods| pods.get(uid))
     }
 
-    /// The pod that a worker was told last; `None` without a worker, or of a pod that only the runtime knows.
+    /// The pod that a worker got last; `None` without a worker, or of a pod that only the runtime knows.
     pub fn told(&self, uid: &PodUid) -> Option<&Pod> {
         self.workers.get(uid)?.told.as_deref()
     }
@@ -268,7 +268,7 @@ impl PodRoster {
         self.sources.values().flatten().flatten().chain(&self.remembered)
     }
 
-    /// Pods that have a worker which was told what they are to be.
+    /// Pods that have a worker which knows its orders.
     pub fn with_worker(&self) -> BTreeSet<PodUid> {
         let workers = self.workers.iter().filter(|(_, worker)| worker.told.is_some());
         workers.map(|(uid, _)| uid.clone()).collect()
@@ -338,8 +338,8 @@ impl PodRoster {
         self.held = uid;
     }
 
-    /// A worker was started anew after a failure: it is to be told once more what its predecessor was told. A pod that
-    /// was ending goes on ending, with its own grace period.
+    /// A worker was started anew after a failure: it is to get once more what its predecessor got. A pod that was ending
+    /// goes on ending, with its own grace period.
     pub fn forget_told(&mut self, uid: &PodUid) {
         if let Some(worker) = self.workers.get_mut(uid) {
             (worker.spec_again, worker.end_again) = (worker.told.is_some(), worker.terminating);
@@ -353,14 +353,14 @@ impl PodRoster {
         }
     }
 
-    /// A worker had no room for its end, or must be told its pod first: that is an order of the next pass.
+    /// A worker had no room for its end, or must get its pod first: that is an order of the next pass.
     pub fn end_refused(&mut self, uid: &PodUid) {
         if let Some(worker) = self.workers.get_mut(uid) {
             worker.end_again = true;
         }
     }
 
-    /// Whether the worker has yet to be told its pod, without which it would end it as a stranger's.
+    /// Whether the worker has yet to get its pod, without which it would end it as a stranger's.
     pub fn owes_spec(&self, uid: &PodUid) -> bool {
         self.workers.get(uid).is_some_and(|worker| worker.spec_again)
     }
@@ -536,7 +536,7 @@ impl PodRoster {
 }
 
 /// Whether an update is worth telling (POD-04): annotations of the agent's own do not count. The generation does, although
-/// nothing else may differ from what was told: the status says which one was observed (POD-28).
+/// nothing else may differ from the version that the worker has: the status says which one was observed (POD-28).
 pub fn differs(one: &Pod, other: &Pod) -> bool {
     const LOCAL: [&str; 3] =
         ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
@@ -554,7 +554,7 @@ pub fn differs(one: &Pod, other: &Pod) -> bool {
 }
 
 /// Whether a source tells of a pod that it had told as `before`: what the pod is to be has changed, or what it takes of the
-/// node. Of another there is nothing to tell, and the version that was told stays the one that everybody shares.
+/// node. Another change is nothing to the worker, and the version that it has stays the one that everybody shares.
 pub fn is_news(before: &Pod, now: &Pod) -> bool {
     differs(before, now) || may_free(before, now) || !take_the_same(before, now)
 }

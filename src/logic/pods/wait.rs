@@ -229,7 +229,7 @@ pub enum PodWait {
     ToEnd(StageWait),
     /// From its worker, once nothing of it runs.
     ToBeGone(StageWait),
-    /// From its worker: a call to the runtime hangs. It names a point in time, not a span, so that it is told once.
+    /// From its worker: a call to the runtime hangs. It names a point in time, not a span, so that one message is enough.
     Call {
         /// By CRI's name.
         method: &'static str,

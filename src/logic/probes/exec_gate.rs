@@ -165,8 +165,8 @@ mod tests {
     }
 
     proptest! {
-        /// SEC-48: whoever asks, ends and hangs: the bounds hold, nobody is forgotten, no place stays empty that somebody
-        /// may have, and no pod has two turns while another one that may have one has none.
+        /// SEC-48: whoever asks, ends and hangs: the bounds hold, and nobody is forgotten. No place stays empty that
+        /// somebody may have, and no pod has two turns while another one that may have one has none.
         #[test]
         fn sec_48_the_bounds_hold_and_pods_take_turns(
             (places, of_pod) in (1_usize..5, 1_usize..4),

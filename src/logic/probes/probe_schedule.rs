@@ -93,7 +93,7 @@ pub enum ProbeOutcome {
 /// The orders of the machine, in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAction {
-    /// The container's result is this now; to be told to others only when it differs.
+    /// The container's result is this now; others hear of it only when it differs.
     Store(ContainerId, bool),
     /// The container has no result any more.
     Forget(ContainerId),
@@ -129,8 +129,8 @@ pub struct ProbeSchedule {
 }
 
 impl ProbeSchedule {
-    /// A machine made at the uptime `now`, with its first round at once; only while the agent is younger than a period,
-    /// `jitter` (0 up to 1) of a period later, so that an agent that comes back does not probe everything at once.
+    /// A machine made at the uptime `now`, with its first round at once; only while the agent is younger than a period. The
+    /// wait is then `jitter` (0 up to 1) of a period, so that an agent that comes back does not probe everything at once.
     pub fn new(
         kind: ProbeKind,
         timing: ProbeTiming,
@@ -164,7 +164,7 @@ impl ProbeSchedule {
         self.remembered = Some(remembered);
     }
 
-    /// The memory to keep, at `wall`; `None` before a container was met. `result` is what is told of it.
+    /// The memory to keep, at `wall`; `None` before a container was met. `result` is what others hear of it.
     pub fn memory(&self, result: Option<bool>, wall: Moment) -> Option<Remembered> {
         if self.container.is_none() {
             return self.remembered.clone();

@@ -114,8 +114,8 @@ impl CgroupName {
     /// The cgroup of this component below this one.
     ///
     /// # Errors
-    /// A component with anything but ASCII letters, digits, `-`, `.` and `:`, one that leads elsewhere, or a too long
-    /// one. `_` is among the refused: it stands for `-` in slices and could not be told apart again.
+    /// A component with anything but ASCII letters, digits, `-`, `.` and `:`, one that leads elsewhere, or a too long one.
+    /// `_` is among the refused: it stands for `-` in slices, and nobody could tell the two apart again.
     pub fn child(&self, component: &str) -> Result<Self, InvalidComponent> {
         let component = check(component, is_plain)?;
         Ok(Self(self.0.iter().cloned().chain([component]).collect()))

@@ -12,7 +12,7 @@ use crate::logic::model::time::Stamp;
 pub const RELIST_PERIOD: Duration = Duration::from_secs(1);
 /// The same with an event stream: the relist only proves the stream right.
 pub const RELIST_PERIOD_EVENTED: Duration = Duration::from_secs(60);
-/// How often the age of the last relist is told anew, once it is a fault.
+/// How often the log repeats the age of the last relist, once it is a fault.
 pub const OVERDUE_RETOLD: Duration = Duration::from_secs(60);
 
 /// See the module.
@@ -99,8 +99,8 @@ impl Relists {
         self.counts_from = now;
     }
 
-    /// The wait, from the beginning of the newest relist, until the last good one is too old; once it is, until that is
-    /// told again.
+    /// The wait, from the beginning of the newest relist, until the last good one is too old; once it is, until the log
+    /// repeats that.
     pub fn overdue_in(&self) -> Duration {
         self.overdue_at().checked_sub(self.began).unwrap_or(OVERDUE_RETOLD)
     }

@@ -4,7 +4,7 @@
 //!
 //! The HTTP/2 library refuses a request whose `:authority` is no host name. Yet grpc-go before 1.56, and grpc-java, C++ and
 //! Python to this day, send the socket's path, plain or with `%2F`, and nobody reads it. So the frames of a client run
-//! through here, and in each header block that value becomes `localhost`, or as much of it as has room.
+//! through here. In each header block that value becomes `localhost`, or as much of it as has room.
 //!
 //! A header block is not decoded for that, only walked through. An entry that a client puts into the connection's table
 //! is put there with the other value, at the same index. An entry must not become larger by it, because the server would

@@ -9,7 +9,7 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of whoever proved something.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// Under which name the certificate of a user is told.
+/// The name under which the server passes on the certificate of a user.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// A user of the cluster, as authentication found it.
@@ -19,7 +19,7 @@ pub struct User {
     pub name: String,
     /// UID; mostly empty.
     pub uid: String,
-    /// Groups, in the order in which they were told.
+    /// Groups, in the order in which they came.
     pub groups: Vec<String>,
     /// Other facts, such as the ID of the credential.
     pub extra: BTreeMap<String, Vec<String>>,

@@ -23,7 +23,7 @@ pub struct Facts {
     pub booted: Moment,
     /// When the agent started.
     pub agent_started: Moment,
-    /// Gate `KubeletPSI`: whether pressure is shown.
+    /// Gate `KubeletPSI`: whether the summary has pressure.
     pub pressure: bool,
 }
 
@@ -191,7 +191,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Pressure is all that is shown of input and output.
+    /// The summary has nothing of input and output but pressure.
     fn io(&self, figures: &GroupFigures) -> Option<IoStats> {
         let pressure = figures.io.as_ref().and_then(|io| io.pressure);
         let shown = self.whole && self.pressure;

@@ -1,4 +1,4 @@
-//! Which pods and containers statistics are told of: of several generations the one that runs.
+//! Which pods and containers have statistics: of several generations the one that runs.
 
 use std::collections::BTreeSet;
 

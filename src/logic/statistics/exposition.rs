@@ -56,7 +56,7 @@ impl Exposition {
     }
 
     /// One more sample of the family: its labels as [`labels`] made them, labels of its own, its value, and when it was
-    /// measured, if that is told.
+    /// measured, if the source says so.
     pub fn sample(&mut self, labels: &str, more: &[(&str, &str)], value: impl Into<Value>, at: Option<Moment>) {
         self.stamped(labels, more, value.into(), &at.map(stamp).unwrap_or_default());
     }

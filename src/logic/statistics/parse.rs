@@ -7,7 +7,7 @@ use super::figures::{
 
 /// Interfaces whose traffic is the machine's own business, or is counted elsewhere.
 const IGNORED_INTERFACES: [&str; 4] = ["lo", "veth", "docker", "nerdctl"];
-/// Nanoseconds of the kernel's clock tick, as user space is told it.
+/// Nanoseconds of the kernel's clock tick, as user space sees it.
 const TICK_NS: u64 = 10_000_000;
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -118,7 +118,7 @@ pub fn memory_stat(text: &[u8]) -> MemoryFigures {
     memory
 }
 
-/// The nearest limits that hold for a group, its own or of a group above, in bytes; `None` where it is not told.
+/// The nearest limits that hold for a group, its own or of a group above, in bytes; `None` where the kernel does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NearestLimits {
     /// Of memory.

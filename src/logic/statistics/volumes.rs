@@ -1,4 +1,4 @@
-//! Figures of pods' volumes, and which volumes they are told of (VOL-49).
+//! Figures of pods' volumes, and which volumes have some (VOL-49).
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! Mirrors: the stand-ins of static pods in the API server, so that people and the scheduler see them (POD-06; upstream's
 //! mirror client).
 //!
-//! Owned by `MirrorManager`. Level-triggered: it compares the static pods that are wanted with the mirrors that the API
-//! server shows, and says which are to be made and which are to go. A mirror that somebody deletes is made again; the
-//! static pod never notices. An answer counts as news of its own: a mirror may be exchanged while the watch still waits to
-//! be opened again. Waits are kept in uptime: a clock that is set back makes none longer.
+//! Owned by `MirrorManager`. Level-triggered: it compares the static pods that are wanted with the mirrors in the API
+//! server, and says which to make and which to remove. A mirror that somebody deletes is made again; the static pod never
+//! notices. An answer counts as news of its own: a mirror may be exchanged while the watch still waits to be opened again.
+//! Waits are kept in uptime: a clock that is set back makes none longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::logic::manifest::identity::CONFIG_HASH_ANNOTATION;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_roster::full_name;
 
-/// The wait after a call that nobody answered, and after a deletion that the API server denies while it shows the mirror,
-/// before chance makes it up to twice as long. It stays the same: `kubeadm upgrade` waits for the new mirror of the very API
-/// server that is away, so the mirror is right within two seconds of its return.
+/// The wait after a call that nobody answered, and after a deletion that the API server denies while it still has the
+/// mirror. Chance makes it up to twice as long. It stays the same: `kubeadm upgrade` waits for the new mirror of the very
+/// API server that is away. So the mirror is right within two seconds of its return.
 const RETRY: Duration = Duration::from_secs(1);
 /// Calls in a row that the API server may refuse before the wait grows: one that has just started refuses what is right.
 const REFUSALS_EARLY: u32 = 5;
@@ -71,11 +71,12 @@ pub enum Outcome {
 /// News of an answer that the API server may not show yet.
 #[derive(Debug)]
 struct Ahead {
-    /// UIDs of the mirrors before it, `None` where there was none: while one of these is shown, the answer is newer.
+    /// UIDs of the mirrors before it, `None` where there was none: while the API server shows one of these, the answer is
+    /// newer.
     before: BTreeSet<Option<String>>,
     /// The mirror since then.
     mirror: Option<Arc<Pod>>,
-    /// Until when the answer is believed over what is shown.
+    /// Until when the answer counts for more than the watch.
     until: Duration,
 }
 
@@ -92,7 +93,7 @@ pub struct MirrorPods {
     owner: Option<OwnerReference>,
     /// News of answers since.
     ahead: BTreeMap<FullName, Ahead>,
-    /// Calls under way, with the UID of the mirror that was shown when each was ordered.
+    /// Calls under way, with the UID of the mirror that the API server had when each was ordered.
     calling: BTreeMap<FullName, Option<String>>,
     failures: BTreeMap<FullName, u32>,
     not_before: BTreeMap<FullName, Duration>,
@@ -399,7 +400,7 @@ mod tests {
         assert_eq!(mirrors.orders(at(2)).0.len(), 1, "its pod has gone");
     }
 
-    /// Wrong, and wanted otherwise: the mirror of another version is shown.
+    /// Wrong, and wanted otherwise: the API server has the mirror of another version.
     fn outdated() -> MirrorPods {
         let mut mirrors = MirrorPods::default();
         mirrors.set_statics([fixed()], BTreeSet::new());

@@ -1,6 +1,6 @@
 //! How pods ended, as long as this process has told of it: a pod that is over stays over (POD-07, POD-25), whichever actor
-//! begins anew. In the runtime, a pod that failed for its deadline looks like the work of a reboot, and by a
-//! clock that was set since its time is not over.
+//! begins anew. In the runtime, a pod that failed for its deadline looks like the work of a reboot. By a clock that was set
+//! since, its time is not over.
 //!
 //! `PodWorker` says how its pod ended, `PodManager` reminds the next worker. Upstream keeps as much: nothing outlives the
 //! process. The API server's word, where it has one, counts more.

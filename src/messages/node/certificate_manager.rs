@@ -33,11 +33,12 @@ impl From<Ended<bool>> for Reread {
 pub enum CertificateManagerMsg {
     /// From itself: time to look at the certificates.
     LookDue,
-    /// From itself: the certificate that was asked for is shown, or did not come.
+    /// From itself: the certificate that the agent asked for is in its request's status, or did not come.
     Obtained(Purpose, Ended<Box<Held>, Missed>),
     /// From `NodeStatus`: these are the node's addresses, by their types.
     AddressesChanged(Vec<(String, String)>),
-    /// From itself: the files of the serving certificate were read; whether they hold another one, which is shown now.
+    /// From itself: the files of the serving certificate were read; whether they hold another one, which the server presents
+    /// now.
     FilesRead(Reread),
     /// From itself: the authorities of users' certificates were read again; whether they changed.
     AuthoritiesRead(Reread),

@@ -96,7 +96,7 @@ pub enum NodeStatusMsg {
     /// From itself: what came of following the Node.
     #[strum(transparent)]
     Watch(NodeWatch),
-    /// From itself: the runtime was told these pod CIDRs.
+    /// From itself: the runtime got these pod CIDRs.
     CidrsTold(String, Ended<(), CriError>),
     /// From `RuntimeMonitor` and others that know a part of the status: it changed.
     News(NodeNews),

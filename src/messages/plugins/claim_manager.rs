@@ -33,7 +33,8 @@ pub enum ClaimManagerMsg {
     Progress(PodUid, RpcReplyPort<Option<Progress>>),
     /// From a `PodWorker`: the runtime's names for the devices of one container.
     Devices(Arc<Pod>, String, RpcReplyPort<Result<Vec<String>, ClaimError>>),
-    /// From a `PodWorker`: the pod is as it is now; the health of its devices is to be told here. Nothing for a pod that ended.
+    /// From a `PodWorker`: the pod is as it is now; the subscriber hears of the health of its devices. Nothing for a pod
+    /// that ended.
     Follow(PodUid, Option<(Arc<Pod>, Subscriber<PodWorkerMsg>)>),
     /// From the server and the metrics: all claims; nothing until the file was read.
     Claims(RpcReplyPort<Option<Arc<ClaimBook>>>),

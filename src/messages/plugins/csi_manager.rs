@@ -11,7 +11,7 @@ use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::messages::{Ended, describe};
 
-/// Why the cluster could not be told of a driver.
+/// Why the cluster could not learn of a driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     /// The node is not registered yet.
@@ -35,7 +35,7 @@ pub enum DriverStep {
         /// Its words, or why there are none.
         outcome: Ended<CsiNodeInfo>,
     },
-    /// The cluster was told, or could not be.
+    /// The cluster learned of the driver, or could not.
     Published(Ended<(), PublishError>),
     /// Time to tell the cluster again.
     PublishDue,

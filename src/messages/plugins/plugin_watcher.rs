@@ -48,13 +48,13 @@ pub enum PluginWatcherMsg {
         /// Why it is not used.
         outcome: Result<(), Refusal>,
     },
-    /// From itself: a plugin was told the verdict, or could not be.
+    /// From itself: the verdict reached a plugin, or could not.
     Notified {
         /// Its socket.
         socket: String,
         /// The handshake.
         attempt: u64,
-        /// Why it could not be told.
+        /// Why the verdict did not reach it.
         outcome: Ended<()>,
     },
     /// From Root: an actor that uses plugins was started again.

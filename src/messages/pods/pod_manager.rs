@@ -26,7 +26,7 @@ use crate::messages::{Describe, Ended, Panicked};
 ///
 /// Ten actors and endpoints tell it something, each in one or two variants; its own results are grouped by the part of the
 /// actor that they are for. All of them stay in one mailbox, because their order matters: a pod's worker, its admission and
-/// its resize are decided by the same facts, and a fact that overtakes another one would be decided on half of them.
+/// its resize are decided by the same facts. A fact that overtakes another one would be decided on half of them.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PodManagerMsg {
     /// From a pod source: the complete set of pods that it wants.
@@ -128,7 +128,7 @@ pub enum EvictionMsg {
 pub enum WorkersMsg {
     /// From `PodManager`: a worker that failed may start again.
     RestartDue(PodUid),
-    /// From `PodManager`: messages that workers' full mailboxes refused are to be told again.
+    /// From `PodManager`: messages that workers' full mailboxes refused are to be sent again.
     RetellDue,
     /// From `PodManager`: more pods are to start than may at once.
     StartMore,

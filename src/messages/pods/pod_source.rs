@@ -79,7 +79,7 @@ pub enum ApiSourceMsg {
     FollowEnded(Result<Overrun, Panicked>),
     /// From itself: time to watch again.
     FollowDue,
-    /// From itself: somebody had no room for what was told; tell everything once more.
+    /// From itself: somebody had no room for the news; tell everything once more.
     RetellDue,
     /// From Root: someone who learns from here was started again; tell everything once more.
     Repeat,

@@ -20,7 +20,7 @@ use crate::messages::{Ended, describe};
 /// See the module.
 ///
 /// More than ten variants, because one actor carries one pod: each variant is an input of the pod's one state, from the five
-/// actors that know something about the pod, and no two of them concern another part of the worker.
+/// actors that know something about the pod. No two of them concern another part of the worker.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PodWorkerMsg {
     /// From `PodManager`: the newest desired pod.
@@ -59,7 +59,7 @@ pub enum PodWorkerMsg {
     },
     /// From `PodManager`: whether the pod asks for other resources than it was given, and why it does not get them.
     ResizeJudged(Option<PendingResize>),
-    /// From itself: what the runtime was told of the pod's resources before was to be read.
+    /// From itself: the pod's resources as the runtime had them before were to be read.
     Recalled(Ended<PodResources>),
     /// From `VolumeManager`: what kept the pod's volumes away may be over.
     VolumesChanged,

@@ -26,7 +26,7 @@ static RESIZE_BOUNDS: [Duration; 14] =
 pub enum AllocationManagerMsg {
     /// From `PodManager`: pods are given this; answered once it is on the disk.
     Allocate(BTreeMap<PodUid, PodResources>, RpcReplyPort<Result<(), String>>),
-    /// From a `PodWorker`: the runtime is told, or was told, this; answered once it is on the disk.
+    /// From a `PodWorker`: the runtime gets, or got, this; answered once it is on the disk.
     Actuate(Actuated, RpcReplyPort<Result<(), String>>),
     /// From a `PodWorker`: what was the runtime told of its pod?
     Recall(PodUid, RpcReplyPort<PodResources>),
@@ -44,7 +44,7 @@ pub enum AllocationManagerMsg {
     /// From itself: something about the files.
     #[strum(transparent)]
     Files(FilesMsg),
-    /// From Root: `PodManager` was started again. From itself: it had no room for what it was told.
+    /// From Root: `PodManager` was started again. From itself: it had no room for the news.
     Repeat,
 }
 
@@ -78,7 +78,7 @@ pub enum HardwareMsg {
     State(StateStep),
     /// From itself: CPUs of running containers are to be compared with the state.
     ReconcileDue,
-    /// From itself: that has ended, and these are the CPUs that the runtime was told for each running container.
+    /// From itself: that has ended, and these are the CPUs that the runtime got for each running container.
     Reconciled(Ended<BTreeMap<ContainerId, CpuSet>>),
 }
 
@@ -139,7 +139,7 @@ describe!(AllocationManagerMsg, message => match message {
 pub struct Kept {
     /// The allocations of pods.
     pub allocated: BTreeMap<PodUid, PodResources>,
-    /// The resources as the runtime was told them.
+    /// The resources as the runtime has them from the agent.
     pub actuated: BTreeMap<PodUid, PodResources>,
     /// The files of the managers of hardware.
     pub hardware: StateFiles,
@@ -150,7 +150,7 @@ pub struct Kept {
 pub enum Book {
     /// The allocations of pods.
     Allocated,
-    /// The resources as the runtime was told them.
+    /// The resources as the runtime has them from the agent.
     Actuated,
 }
 
@@ -164,7 +164,7 @@ impl Book {
     }
 }
 
-/// The resources of one pod as the runtime is told them.
+/// The resources of one pod as the runtime gets them.
 #[derive(Clone, Debug)]
 pub struct Actuated {
     /// The pod's UID.

@@ -17,7 +17,7 @@ pub enum MirrorManagerMsg {
     Statics(Vec<Arc<Pod>>, BTreeSet<FullName>),
     /// From `ApiSource`: all mirrors that the API server has.
     Mirrors {
-        /// As they were shown last.
+        /// As the API server had them last.
         mirrors: Vec<Arc<Pod>>,
         /// The API server has listed all pods anew.
         are_listed: bool,

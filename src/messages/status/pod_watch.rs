@@ -24,7 +24,7 @@ pub struct ChangedPod {
     pub view: PodView,
 }
 
-/// The end that is told.
+/// The end that the watcher hears.
 #[derive(Debug)]
 pub struct PodWatcher {
     changes: Sender<ChangedPod>,
@@ -90,7 +90,7 @@ impl PodChanges {
     /// Waits for the next change.
     ///
     /// # Errors
-    /// The watch has ended, and all that was told before was heard.
+    /// The watch has ended, and all that was sent before was heard.
     pub async fn next(&mut self) -> Result<ChangedPod, WatchEnded> {
         self.receiver.recv().await.ok_or_else(|| match self.is_slow.load(Ordering::Acquire) {
             true => WatchEnded::TooSlow,

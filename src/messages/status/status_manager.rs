@@ -105,8 +105,8 @@ pub enum StatusManagerMsg {
     Settled(Patience, RpcReplyPort<()>),
     /// From the server: all pods, by namespace and name.
     List(RpcReplyPort<Vec<PodView>>),
-    /// From the server: somebody watches pods from now on, and is told each change after the pods of the answer; `None` when
-    /// there are too many already.
+    /// From the server: somebody watches pods from now on, and hears of each change after the pods of the answer; `None`
+    /// when there are too many already.
     Watch(PodWatcher, RpcReplyPort<Option<Vec<PodView>>>),
     /// From the server: all manifests that give no pod, by source and place.
     Refusals(RpcReplyPort<Vec<(SourceKind, RefusedManifest)>>),

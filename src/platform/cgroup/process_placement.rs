@@ -91,7 +91,7 @@ pub struct LinuxPlacement {
 }
 
 impl LinuxPlacement {
-    /// A machine whose processes are shown in the folder `proc`.
+    /// A machine whose processes are in the folder `proc`.
     pub fn new(proc: PathBuf, version: CgroupVersion, cgroups: Box<dyn CgroupEntry>) -> Self {
         Self { proc, version, cgroups }
     }

@@ -1,7 +1,7 @@
 //! Control groups as systemd's slices: asked for over D-Bus, so that systemd knows them and a reload keeps them.
 //!
-//! Owned by the resource manager through [`CgroupManager`]. Keeps one connection, made anew when it breaks, and the
-//! file system's form beside it, which sets what systemd has no property for and removes what it leaves.
+//! Owned by the resource manager through [`CgroupManager`]. Keeps one connection, made anew when it breaks. The file
+//! system's form beside it sets what systemd has no property for, and removes what systemd leaves.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -40,8 +40,8 @@ pub struct CgroupsV1 {
     hierarchies: BTreeMap<String, Directory>,
     /// Where each controller is mounted; systemd's own hierarchy has the name `systemd`.
     mounts: BTreeMap<String, String>,
-    /// The second generation's hierarchy of a hybrid host. It has no controllers and is never written, but runtimes
-    /// put their containers there too, below the folders that they were told: those are removed with the others.
+    /// The second generation's hierarchy of a hybrid host. It has no controllers and is never written, but runtimes put
+    /// their containers there too, below the folders that they got: those are removed with the others.
     unified: Option<Directory>,
     driver: CgroupDriver,
 }
@@ -203,7 +203,7 @@ impl CgroupsV1 {
         first.finish()
     }
 
-    /// Sets one file through the library, whose answer is told with the file's path and the value.
+    /// Sets one file through the library; an error has the file's path and the value.
     fn set(
         &self,
         controller: &str,

@@ -3,8 +3,8 @@
 //! Owned by the resource manager through [`CgroupManager`]. Keeps the hierarchy's root open, and nothing else.
 //!
 //! cgroups-rs serves the first generation alone. Here a setting is one text in one file, written below a descriptor that is
-//! open anyway; that crate would open each file by its path, creates folders with every controller on every level, takes a
-//! missing file for 0, and lacks `memory.high`, `hugetlb.*.rsvd.max` and whatever else `unified` may name.
+//! open anyway; that crate would open each file by its path, creates folders with every controller on every level, and takes
+//! a missing file for 0. It lacks `memory.high`, `hugetlb.*.rsvd.max` and whatever else `unified` may name.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Directories as descriptors: everything below one is reached from it, segment by segment, and links are refused.
 //!
-//! Containers can write below the directories that the agent keeps for them, so no path of theirs is ever handed to the
-//! kernel as a whole. Used by the adapters that keep files of pods; keeps nothing but the descriptor.
+//! Containers can write below the directories that the agent keeps for them. So no path of theirs ever goes to the kernel as
+//! a whole. Used by the adapters that keep files of pods; keeps nothing but the descriptor.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -283,8 +283,8 @@ impl Directory {
     }
 }
 
-/// Directories deeper than this are brought up before they are emptied, so that the number of open descriptors and the
-/// stack stay bounded however deep a container built.
+/// Directories deeper than this are brought up before they are emptied. So the number of open descriptors and the stack stay
+/// bounded however deep a container built.
 const DEPTH_MAX: usize = 48;
 /// Directories deeper than this are not emptied where they are, whatever keeps them from being brought up.
 const DEPTH_HARD_MAX: usize = 192;

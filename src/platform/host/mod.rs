@@ -25,7 +25,7 @@ pub const CGROUP_V1_REFUSED: &str = "kubelet is configured to not run on a host 
 pub const SWAP_REFUSED: &str =
     "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false";
 
-/// Something about the host that could not be told.
+/// Something about the host that could not be found out.
 #[derive(Debug, thiserror::Error)]
 #[error("read {what} from {path}: {problem}", path = path.display())]
 pub struct HostError {
@@ -33,7 +33,7 @@ pub struct HostError {
     pub what: &'static str,
     /// Where.
     pub path: PathBuf,
-    /// Why it is not told.
+    /// Why it is not known.
     pub problem: io::Error,
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Writes a program that may be run at once. It is another process that writes: a file that this one holds open for writing
-/// is held open, for a moment, by every child that another test's thread begins meanwhile, and cannot be run until then
+/// is held open, for a moment, by every child that another test's thread begins meanwhile. Until then it cannot be run
 /// (ETXTBSY).
 pub(crate) fn write_program(path: &Path, script: &str) {
     let mut shell = Command::new("/bin/sh");

@@ -125,8 +125,8 @@ fn home() -> PathBuf {
     PathBuf::from(std::env::var_os("HOME").unwrap_or_default())
 }
 
-/// The first file that can be read, the newer form before the older, each in the root directory, the working directory,
-/// the user's home and `/`.
+/// The first file that can be read, the newer form before the older. It may be in the root directory, the working directory,
+/// the user's home or `/`.
 fn node_credentials(root_dir: &Path, home: &Path) -> Keyring {
     let here = Path::new("");
     let newer = [root_dir, here, &home.join(".docker"), Path::new("/.docker")];

@@ -17,7 +17,7 @@ use crate::platform::host::program::Program;
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// The most bytes of an answer. Upstream reads all there is.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// The most bytes of its complaints that are told.
+/// The most bytes of its complaints that go into the error.
 const COMPLAINT_BYTES_MAX: u64 = 4096;
 
 /// Runs the program and tells it `request`; gives what it printed.

@@ -1,5 +1,5 @@
-//! A Unix socket for a gRPC service of the agent: made anew beside its place and moved there, so that a client finds the
-//! old socket or the new one and never half of one (SRV-51, SRV-53).
+//! A Unix socket for a gRPC service of the agent: made anew beside its place and moved there. So a client finds the old
+//! socket or the new one and never half of one (SRV-51, SRV-53).
 //!
 //! Owned by a listener of `server`. The socket's file goes with it.
 

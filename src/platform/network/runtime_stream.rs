@@ -137,8 +137,8 @@ pub enum AnswerError {
 
 /// A connection that was upgraded: first what came with the answer, then what comes.
 ///
-/// Runtimes write a command's output in small pieces. Taken one by one, each costs a wake, a read, and a record and a
-/// write of its own towards the client, half as much again as all else; a flow of them is therefore left to gather for a
+/// Runtimes write a command's output in small pieces. Taken one by one, each costs a wake, a read, and a record and a write
+/// of its own towards the client. That is half as much again as all else; a flow of them is therefore left to gather for a
 /// moment. A caller that waits for an answer does not wait for that.
 pub struct RuntimeStream {
     early: Bytes,
@@ -327,7 +327,7 @@ async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer
 
 async fn refusal(response: Response<Incoming>) -> Refusal {
     let (head, body) = response.into_parts();
-    // The part of it that is there is told, even if it is cut.
+    // The error has the part of it that is there, even if it is cut.
     let body = Limited::new(body, REFUSAL_BYTES_MAX).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     Refusal { status: head.status, headers: head.headers, body }
 }

@@ -63,7 +63,7 @@ impl PeerCheck {
     /// For peers of the agent's own user and namespaces.
     ///
     /// # Errors
-    /// When the agent's own namespaces cannot be told.
+    /// When the agent's own namespaces cannot be read.
     pub fn of_this_process() -> io::Result<Self> {
         let own = namespaces(open_process("self")?.as_fd())?;
         Ok(Self { own_user: nix::unistd::geteuid().as_raw(), own, by_pidfd: true })

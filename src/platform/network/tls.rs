@@ -139,8 +139,8 @@ pub enum Trust {
     Anyone,
 }
 
-/// A client that shows a certificate, if it has one. Sessions are not taken up again: what is shown may change, and a
-/// resumed session would still be the old one's.
+/// A client that shows a certificate, if it has one. Sessions are not taken up again: the server's certificate may change,
+/// and a resumed session would still be the old one's.
 ///
 /// # Errors
 /// When there are no roots to trust.

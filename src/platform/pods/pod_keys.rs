@@ -18,8 +18,8 @@ pub enum PodKeyError {
     Request(rcgen::Error),
 }
 
-/// A new key of one of the API's types: in PEM (PKCS #8), and the proof that it is at hand, a request for a certificate
-/// without any name in it (PKCS #10) in DER. Takes a while for RSA.
+/// A new key of one of the API's types: in PEM (PKCS #8), and the proof that it is at hand. The proof is a request for a
+/// certificate without any name in it (PKCS #10), in DER. Takes a while for RSA.
 ///
 /// # Errors
 /// See [`PodKeyError`].

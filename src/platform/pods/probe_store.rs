@@ -57,7 +57,7 @@ impl ProbeStore {
         Self { kept: Mutex::new(kept), file: Some(file) }
     }
 
-    /// The store below the agent's root directory. A file that cannot be read is told of, and is as none.
+    /// The store below the agent's root directory. A file that cannot be read gives a warning, and is as none.
     pub fn open(root_dir: &Path) -> Self {
         let path = root_dir.join(FILE_NAME);
         let bytes = read(&path).unwrap_or_else(|error| {

@@ -1,5 +1,5 @@
-//! A Unix socket for root alone: made with mode 0600, answers only root and the agent's own user, and only processes of
-//! the agent's own namespaces, which those of containers are not.
+//! A Unix socket for root alone: made with mode 0600, it answers only root and the agent's own user. It answers only
+//! processes of the agent's own namespaces, which those of containers are not.
 
 use std::future::ready;
 use std::io;
@@ -48,8 +48,8 @@ impl PrivateListener {
         clear_stale(path).await?;
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-        // Linux gives the file the socket's own mode, so it is never open to others, not even for an instant, and the
-        // process' umask, which all threads share, stays as it is.
+        // Linux gives the file the socket's own mode, so it is never open to others, not even for an instant. The process'
+        // umask, which all threads share, stays as it is.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
         listen(&socket, Backlog::new(BACKLOG)?)?;

@@ -14,7 +14,7 @@ use crate::server::backend::Backend;
 use crate::server::reply::{self, Reply};
 use crate::telemetry::log_progress;
 
-/// The checks, in the order in which they are told.
+/// The checks, in the order of the page.
 pub const CHECKS: [&str; 4] = ["ping", "log", "syncloop", "device-plugin"];
 /// A turn that is open for longer fails the check.
 const TURN_MAX: Duration = Duration::from_secs(2 * STUCK_AFTER.as_secs());

@@ -59,7 +59,7 @@ pub(in crate::server) async fn rows(backend: &Backend) -> Result<Vec<PodRow>, As
     Ok(rows)
 }
 
-/// How far images are that containers wait for. Without an answer the waits are told without it.
+/// How far images are that containers wait for. Without an answer the page has the waits without it.
 async fn pull_progress(backend: &Backend) -> Vec<PullProgress> {
     let asked = backend.directory.image_manager.ask(REQUEST, ASK_LIMIT, ImageManagerMsg::Progress).await;
     asked.unwrap_or_default()
@@ -271,7 +271,7 @@ fn explanation(
     }
 }
 
-/// The chain from what holds the pod up now to what was told about it before.
+/// The chain from what holds the pod up now to the first cause before it.
 fn reasons(
     pod: &PodRow,
     worker: Option<&WorkerShown>,

@@ -114,7 +114,7 @@ fn list<T: Send + 'static>(items: Vec<T>, write: impl Fn(&T) -> serde_json::Resu
     }
     let mut first = true;
     let written = items.into_iter().filter_map(move |item| {
-        // An item that has no JSON form cannot be; if one were, the others would still be told.
+        // An item that has no JSON form cannot be; if one were, the page would still have the others.
         let mut bytes = write(&item).ok()?;
         if !std::mem::replace(&mut first, false) {
             bytes.insert(0, b',');

@@ -53,7 +53,7 @@ type Asked = Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>;
 pub(super) enum Found {
     /// The user.
     User(User),
-    /// Nothing that could be judged was shown.
+    /// The request had nothing that could be judged.
     Nothing,
 }
 

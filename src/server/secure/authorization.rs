@@ -37,9 +37,9 @@ pub struct Reviews {
 pub(super) enum Verdict {
     /// It may.
     Allowed,
-    /// It may not; what it is told.
+    /// It may not; the text of the answer.
     Forbidden(String),
-    /// Nobody could say; what it is told, and why.
+    /// Nobody could say; the text of the answer, and why.
     Unknown(String, ReviewError),
 }
 

@@ -490,7 +490,7 @@ async fn a_client_with_a_certificate_is_served_over_http_1_whatever_it_offers() 
     assert_eq!((answer.status.as_u16(), answer.body.as_str()), (200, r#"{"kubeletconfig":{}}"#));
     let answer = ask(served.connect(unverified_client(Offer::Http1)).await, "GET", "/configz").await;
     assert_eq!((answer.status.as_u16(), answer.body.as_str()), (401, "Unauthorized"));
-    // Behind the door a path that is nothing is told in the router's words.
+    // Behind the door a path that is nothing gets the router's words.
     let answer = ask(served.connect(served.admin()).await, "GET", "/debug/pprof/nothing").await;
     assert_eq!((answer.status.as_u16(), answer.body.as_str()), (404, "404: Page Not Found"));
 }

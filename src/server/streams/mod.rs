@@ -152,7 +152,7 @@ fn cri_streams(options: StreamOptions) -> crate::cri::Streams {
     crate::cri::Streams { stdin, stdout, stderr, tty }
 }
 
-/// All values of one name, as the runtime can be told them.
+/// All values of one name, as the runtime gets them.
 fn text_values(asked: &str, name: &str) -> Result<Vec<String>, Problem> {
     let values = query::values(asked, name).into_iter().map(String::from_utf8);
     let not_text =

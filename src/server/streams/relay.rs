@@ -1,5 +1,5 @@
-//! Joins two connections byte by byte, until both ways are over, nothing moved for too long, or the runtime was done and
-//! the client does not leave.
+//! Joins two connections byte by byte. It ends when both ways are over, when nothing moved for too long, or when the runtime
+//! was done and the client does not leave.
 
 use std::io;
 use std::pin::Pin;

@@ -136,8 +136,8 @@ fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
-/// Trace events as Perfetto and Chrome read them: a thread per actor, a slice per turn, an arrow from each cause, and
-/// an asynchronous slice for the operation or timer between a turn and the one that took its end.
+/// Trace events as Perfetto and Chrome read them: a thread per actor, a slice per turn, and an arrow from each cause. An
+/// asynchronous slice is for the operation or timer between a turn and the one that took its end.
 fn chrome(turns: &[Turn]) -> Value {
     let mut threads: BTreeMap<&str, usize> = BTreeMap::new();
     for turn in turns {

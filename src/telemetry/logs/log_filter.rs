@@ -1,6 +1,6 @@
 //! Which lines the log takes: klog's verbosity and `vmodule`, laid over the levels that the code uses.
 //!
-//! Errors, warnings and information are told always; debugging from 4, details from 6. Libraries keep quiet unless
+//! The log always has errors, warnings and information; debugging from 4, details from 6. Libraries keep quiet unless
 //! something is wrong: what they have to say begins at 4 and may be much from 8 on.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::config::VModuleItem;
 /// The crate's own name, with which the targets of its lines begin.
 const OWN_TARGET: &str = "podwright";
 
-/// The verbosity from which on a line is taken, and which it is told with.
+/// The verbosity from which on the log takes a line, and which the line bears.
 pub(super) fn verbosity_of(target: &str, level: Level) -> u32 {
     let own = target == OWN_TARGET || target.starts_with("podwright::");
     match (level, own) {

@@ -1,6 +1,6 @@
 //! Lines of the log, as klog writes them: text with quoted keys and values, or one JSON object a line.
 //!
-//! Parsers of existing log pipelines read them, so field `error` is told as `err`, and a source file stands where Go's
+//! Parsers of existing log pipelines read them. So field `error` is written as `err`, and a source file stands where Go's
 //! would. Keeps nothing between lines.
 
 use std::fmt::{Debug, Write};

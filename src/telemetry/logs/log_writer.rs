@@ -22,7 +22,7 @@ pub fn log_progress() -> LogProgress {
     LogProgress { begun: BEGUN.load(Ordering::Acquire), ended }
 }
 
-/// Writes one line, with its newline. That it cannot be written has nowhere to be told.
+/// Writes one line, with its newline. Nobody can hear that it cannot be written.
 pub(in crate::telemetry) fn write_line(line: &[u8], to_stdout: bool) {
     BEGUN.fetch_add(1, Ordering::AcqRel);
     let _ = if to_stdout { io::stdout().lock().write_all(line) } else { io::stderr().lock().write_all(line) };

@@ -1,4 +1,4 @@
-//! The two forms in which metrics are told: text 0.0.4, and delimited protocol buffers for who prefers them.
+//! The two forms of the page of metrics: text 0.0.4, and delimited protocol buffers for who prefers them.
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Metric, MetricFamily, MetricType};

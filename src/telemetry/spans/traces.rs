@@ -159,7 +159,7 @@ pub(in crate::telemetry) fn tracer(provider: &SdkTracerProvider) -> SdkTracer {
     provider.tracer("podwright")
 }
 
-/// From now on calls to the runtime are told, too, and sent with their context. A second exporter in one process is for
+/// From now on calls to the runtime have spans, too, and go out with their context. A second exporter in one process is for
 /// tests alone; calls go to the first.
 pub(in crate::telemetry) fn export_calls(provider: &SdkTracerProvider) {
     let _ = EXPORT.set(Export { tracer: tracer(provider), clock: SystemClock::start() });

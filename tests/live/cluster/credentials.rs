@@ -69,9 +69,8 @@ fn claims(token: &str) -> Value {
     serde_json::from_slice(&bytes).expect("claims are JSON")
 }
 
-/// CFG-50.
-/// SEC-42, CRI-23, SEC-40, SEC-52: a program is asked with a token of the pod's account, made for it alone, and for no
-/// pod of an account that lacks what it asks for.
+/// CFG-50. SEC-42, CRI-23, SEC-40, SEC-52: a program gets a token of the pod's account, made for it alone. No pod of an
+/// account that lacks what the program asks for reaches it.
 #[test]
 fn a_program_is_given_a_token_of_the_pods_account() {
     let Some(mut cluster) = Cluster::new() else { return };
@@ -134,7 +133,8 @@ fn a_program_is_given_a_token_of_the_pods_account() {
     assert_eq!(asked.lines().filter(|line| !line.is_empty()).count(), 1, "{asked}");
 }
 
-/// CRI-23, SEC-40: a pod pulls with its own secret, and one without it gets nothing; a secret that is not there is told of.
+/// CRI-23, SEC-40: a pod pulls with its own secret, and one without it gets nothing; an Event names a secret that is not
+/// there.
 #[test]
 fn a_pod_pulls_with_its_pull_secret() {
     let Some(mut cluster) = Cluster::new() else { return };

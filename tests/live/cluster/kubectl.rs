@@ -44,8 +44,8 @@ impl Cluster {
         metrics.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok()).unwrap_or_default()
     }
 
-    /// A terminal of 30 rows that gets 41 once the command in it knows of the 30, and what was shown on it. Each side waits
-    /// for the other, in vain where a size never arrives.
+    /// A terminal of 30 rows that gets 41 once the command in it knows of the 30, and its output. Each side waits for the
+    /// other, in vain where a size never arrives.
     fn resized_terminal(&self, websockets: &str) -> (i32, String) {
         let inside = "until stty size | grep -qx '30 100'; do sleep 0.2; done; echo first $(stty size); \
                       until stty size | grep -qx '41 123'; do sleep 0.2; done; echo then $(stty size)";

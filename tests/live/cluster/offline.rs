@@ -17,8 +17,8 @@ fn object(kind: &str, name: &str, key: &str, value: Value) -> Value {
 }
 
 impl Cluster {
-    /// Waits until what the API server wants, and what it was told, is on the disk: nothing is being written, and nothing
-    /// begins to be.
+    /// Waits until the API server's wishes and its knowledge are on the disk: nothing is being written, and nothing begins
+    /// to be.
     fn wait_kept(&self) {
         let at_rest = || {
             let actors = self.ask(&["actors"])?;

@@ -50,7 +50,7 @@ fn a_pod_runs_and_goes_as_kubectl_wants_it() {
     cluster.wait_event("one", "Killing");
 }
 
-/// POD-07, POD-15: what ends is told with its exit code, and a pod that is over stays over.
+/// POD-07, POD-15: the status has the exit code of each end, and a pod that is over stays over.
 #[test]
 fn a_pod_that_ends_is_told_how_and_is_not_run_again() {
     let Some(mut cluster) = Cluster::joined() else { return };
@@ -120,7 +120,7 @@ fn a_readiness_gate_holds_a_pod_back_until_its_condition_is_set() {
     assert_eq!(condition(&shown, "example.com/open"), "True", "what others said was kept");
 }
 
-/// POD-31: a pod that does not fit, does not match, or asks for what cannot be done is told so and never runs.
+/// POD-31: a pod that does not fit, does not match, or asks for what cannot be done gets that as its reason and never runs.
 #[test]
 fn what_cannot_run_here_is_refused_with_its_reason() {
     let Some(cluster) = Cluster::joined() else { return };
@@ -190,7 +190,7 @@ fn twenty_pods_are_replaced_one_after_the_other() {
     assert_eq!(pods.len(), PODS as usize);
     assert!(pods.iter().all(|pod| condition(pod, "Ready") == "True"));
     assert_eq!(cluster.containers_of("v1-0").len(), 0);
-    // No change, no word: what was told of a pod is not told again.
+    // No change, no word: the status of a pod that the server has does not go out again.
     let patches = cluster.count("patch", "pods/status");
     std::thread::sleep(Duration::from_secs(15));
     assert_eq!(cluster.count("patch", "pods/status"), patches);

@@ -1,7 +1,7 @@
 //! A registry of a test's own, on loopback: one image under any name, with a password, slow or broken as the test likes.
 //!
-//! Owned by the test; its thread ends with it. The image is made from the machine's static busybox, anew for each test,
-//! so that no layer of it is on the node before it is pulled.
+//! Owned by the test; its thread ends with it. The image is made from the machine's static busybox, anew for each test. So
+//! no layer of it is on the node before the pull.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,8 @@ impl Registry {
     }
 }
 
-/// containerd 2 asks for encryption even on this machine, unless it is told that a registry has none. `folder` is the node's.
+/// containerd 2 asks for encryption even on this machine, unless its configuration says that a registry has none. `folder`
+/// is the node's.
 pub fn without_encryption(folder: &Path, address: SocketAddr) {
     let (place, server) = (folder.join("registries").join(address.to_string()), format!("http://{address}"));
     fs::create_dir_all(&place).unwrap();

@@ -108,7 +108,7 @@ fn a_pods_cgroup_limits_it_as_its_quality_of_service_says() {
     node.wait_listed("burstable", "running", |pod| pod["status"]["phase"] == "Running");
     node.delete("burstable");
     node.eventually("the pod is gone, and its cgroup before it", || {
-        // In this order: what is not shown any more has no cgroup from then on.
+        // In this order: a pod that left the list has no cgroup from then on.
         let (is_listed, has_cgroup) = (node.is_listed("burstable")?, folder(&node, "cpu", &burstable).exists());
         assert!(is_listed || !has_cgroup, "the pod is not shown any more, and has a cgroup");
         (!is_listed && !has_cgroup).then_some(())
@@ -118,7 +118,7 @@ fn a_pods_cgroup_limits_it_as_its_quality_of_service_says() {
     });
 }
 
-/// RES-01, RES-11, CRI-10: what the runtime was told for a container is what the kernel has.
+/// RES-01, RES-11, CRI-10: the kernel has what the agent sent to the runtime for a container.
 #[test]
 fn a_containers_cgroup_lies_below_its_pods_with_its_own_limits() {
     let Some(node) = Node::running() else { return };

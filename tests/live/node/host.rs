@@ -78,7 +78,7 @@ fn protected_kernel_parameters_that_differ_are_refused() {
     assert_eq!(values(&folder), PARAMETERS.map(|(_, wanted)| wanted.to_owned()));
 }
 
-/// RES-18: what cannot be changed is told once, and pods run.
+/// RES-18: the log names once what cannot be changed, and pods run.
 #[test]
 fn a_machine_that_forbids_changes_of_kernel_parameters_gets_one_warning() {
     let Some(mut node) = Node::new() else { return };

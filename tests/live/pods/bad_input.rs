@@ -228,8 +228,8 @@ fn a_command_that_does_not_exist_is_told() {
     neighbour.did_not_notice(&mut node);
 }
 
-/// CRI-25: what the runtime refuses at each step of a start, a user that the image does not know, a mount that cannot be
-/// made, a hook's command that is not there, is told with its reason; the pod's other container and other pods run.
+/// CRI-25: an error names the step of a start that the runtime refuses: a user that the image does not know, a mount that
+/// cannot be made, a hook's command that is not there; the pod's other container and other pods run.
 #[test]
 fn a_bad_user_a_bad_mount_and_a_bad_hook_are_told() {
     let Some(mut node) = Node::running() else { return };

@@ -260,7 +260,7 @@ fn an_image_and_a_deadline_change_while_a_pod_runs() {
     cluster.kubectl(&["delete", "pod", "web", "--timeout=180s"]);
 }
 
-/// POD-18: the API server is told of it, and takes it, init containers and all.
+/// POD-18: the API server gets it, and takes it, init containers and all.
 #[test]
 fn a_pod_of_a_cluster_starts_over_in_place() {
     let Some(cluster) = Cluster::joined() else { return };

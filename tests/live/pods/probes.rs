@@ -255,7 +255,7 @@ fn a_probe_that_has_decided_rests() {
     }
 }
 
-/// SEC-46: a command that prints megabytes costs its own container alone, and little is told of it.
+/// SEC-46: a command that prints megabytes costs its own container alone, and little of it reaches an Event.
 #[test]
 fn sec_46_a_probe_that_floods_is_cut_short() {
     let Some(node) = Node::running() else { return };

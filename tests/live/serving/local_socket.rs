@@ -36,8 +36,8 @@ fn is_refusal(said: &str) -> bool {
     said.ends_with("end 1\n") && !said.contains("cannot reach") && !said.contains("plain")
 }
 
-/// Root in a container, with or without capabilities, with the node's processes in sight or not, gets
-/// nothing out of the socket, however it reaches it. Root on the node does, also by way of `nsenter`.
+/// Root in a container gets nothing out of the socket, however it reaches it. That holds with or without capabilities, with
+/// the node's processes in sight or not. Root on the node does, also by way of `nsenter`.
 #[test]
 fn no_container_is_answered_at_the_local_socket_and_the_node_is() {
     let Some(node) = Node::running() else { return };

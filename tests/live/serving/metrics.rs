@@ -127,8 +127,8 @@ fn a_pods_life_is_counted_from_its_worker_to_its_end() {
     });
 }
 
-/// OBS-35, SEC-40: what a pod is given in confidence is in no log line, metric, Event, explanation or trace, however much is
-/// told.
+/// OBS-35, SEC-40: no log line, metric, Event, explanation or trace has what a pod is given in confidence, however verbose
+/// the agent is.
 #[test]
 fn sec_40_nothing_secret_is_told_at_the_highest_verbosity() {
     let Some(mut node) = Node::new() else { return };

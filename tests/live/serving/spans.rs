@@ -72,7 +72,7 @@ fn calls_to_the_runtime_are_below_the_pods_sync() {
     node.wait_running("web", "main");
     node.delete("web");
     node.wait_gone("web");
-    // A span is told when it is over: the last one's end comes after what the runtime was asked in it.
+    // A span goes out when it is over: the last one's end comes after what the runtime was asked in it.
     node.eventually("the pod's end is told", || {
         let spans = collector.spans();
         let removal = spans.iter().find(|span| span.name == "runtime.v1.RuntimeService/RemovePodSandbox")?;

@@ -1,4 +1,4 @@
-//! Statistics of real containers: known use, compared with what is told of it.
+//! Statistics of real containers: known use, compared with the figures of it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -58,7 +58,7 @@ fn users() -> Value {
     with(pod("users", &containers), json!({ "spec": { "volumes": volumes } }))
 }
 
-/// SRV-24, SRV-25, VOL-49: what is used is what is told.
+/// SRV-24, SRV-25, VOL-49: the figures are the use.
 #[test]
 fn known_use_is_told() {
     let Some(mut node) = Node::new() else { return };

@@ -28,7 +28,7 @@ struct Case {
     /// `null` when none is to be made.
     sandbox: Value,
     containers: BTreeMap<String, Value>,
-    /// Beginnings of Events that must be told.
+    /// Beginnings of Events that must come.
     events: Vec<String>,
 }
 

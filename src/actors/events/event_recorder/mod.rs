@@ -1,8 +1,9 @@
 //! `EventRecorder`: what was said about each pod and the node, the last of it, with equal ones counted; and from it the
 //! Events that the API server has, where one is named.
 //!
-//! Parent: Root. Restarted: after a failure. Keeps nothing that must survive: events are told once, and logged then. Those
-//! that had not reached the API server yet are lost with it, and equal events are counted from one again, in new objects.
+//! Parent: Root. Restarted: after a failure. Keeps nothing that must survive: the recorder sends each Event once, and logs
+//! it then. Those that had not reached the API server yet are lost with it, and equal events are counted from one again, in
+//! new objects.
 
 mod memory;
 mod outlet;

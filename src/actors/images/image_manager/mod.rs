@@ -44,8 +44,8 @@ use crate::platform::observer::{Observation, Observer};
 use pending::{Pending, Reply, hold, key};
 use tokens::Known;
 
-/// From a pull that failed to the next question, which hears of the back-off and is told of it: as upstream, whose next relist
-/// of the runtime wakes the pod.
+/// From a pull that failed to the next question, which gets the back-off as its answer: as upstream, whose next relist of
+/// the runtime wakes the pod.
 const BACK_OFF_TOLD: Duration = Duration::from_secs(1);
 
 /// The actor's arguments.

@@ -145,7 +145,7 @@ async fn events(agent: &Agent, pod: &str) -> Vec<String> {
     events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()
 }
 
-/// CRI-22: that an image is being pulled is told of when the pull is wanted, however long its turn is to come.
+/// CRI-22: the worker hears that an image is being pulled when the pull is wanted, however long its turn is to come.
 #[tokio::test(start_paused = true)]
 async fn a_pull_is_told_of_before_its_turn() {
     let registry = Arc::new(Registry::default());

@@ -77,7 +77,7 @@ async fn parts_that_end_together_are_one_message_and_a_panic_is_its_parts_own() 
     expected.push(vec![(0, second(1)), (3, second(1))]);
     assert_eq!(heard(0.7).await, expected);
     assert_eq!(agent.trace.open_operations(), ["play"]);
-    // The one that was cancelled is told of no more, and the operation's end does not wait for it.
+    // Nothing more comes of the cancelled one, and the operation's end does not wait for it.
     expected.push(vec![(1, second(3))]);
     assert_eq!(heard(2.0).await, expected);
     assert!(agent.trace.open_operations().is_empty());

@@ -350,7 +350,7 @@ async fn a_crash_at_any_message_costs_a_request_at_most() {
     }
 }
 
-/// NODE-51, OBS-10: what is told of a certificate to whoever watches over it.
+/// NODE-51, OBS-10: the life of a certificate reaches the metrics that watch over it.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_certificate_is_told() {
     let played = Played::new(Kind::Serving, Policy::Refuse(500));

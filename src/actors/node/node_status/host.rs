@@ -29,7 +29,7 @@ const HOST_RETRY: Duration = Duration::from_secs(5);
 pub(super) struct Host {
     /// As the host itself said last.
     own: Option<HostIps>,
-    /// The last addresses and size that `PodManager` was told, and had room for.
+    /// The last addresses and size that `PodManager` got, and had room for.
     told: Option<(HostIps, Option<Arc<MachineNow>>)>,
     /// The host is asked.
     reading: bool,
@@ -40,7 +40,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Somebody has forgotten what was told.
+    /// The receiver has forgotten the news.
     pub(super) fn forget_told(&mut self) {
         self.told = None;
     }
@@ -78,7 +78,7 @@ impl NodeStatus {
     /// next word.
     pub(super) fn tell_host(&mut self, context: &Context<NodeStatusMsg>) {
         let newest = self.node.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
-        // A changed size is told also before the addresses are known.
+        // A changed size goes out also before the addresses are known.
         let newest = newest.or_else(|| self.host.machine.now().map(|_| HostIps::default()));
         let newest = newest.map(|ips| (ips, self.host.machine.now()));
         let Some((host, machine)) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };

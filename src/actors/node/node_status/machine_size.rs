@@ -23,7 +23,7 @@ pub(super) struct MachineTrack {
     size: Option<MachineSize>,
     /// With what pods may use of it; `None` until it changed.
     now: Option<Arc<MachineNow>>,
-    /// The last size that `ResourceManager` was told, and had room for.
+    /// The last size that `ResourceManager` got, and had room for.
     told: Option<Arc<MachineNow>>,
 }
 
@@ -33,7 +33,7 @@ impl MachineTrack {
         self.now.clone()
     }
 
-    /// Somebody has forgotten what was told.
+    /// The receiver has forgotten the news.
     pub(super) fn forget_told(&mut self) {
         self.told = None;
     }

@@ -226,8 +226,8 @@ impl Actor for NodeStatus {
 }
 
 impl NodeStatus {
-    /// A standalone agent has no Node object: pods are told their host's addresses, and the runtime the pods' range, again
-    /// when it comes back.
+    /// A standalone agent has no Node object: pods get their host's addresses, and the runtime the pods' range, again when
+    /// it comes back.
     fn receive_alone(&mut self, message: NodeStatusMsg, context: &mut Context<NodeStatusMsg>) {
         match message {
             NodeStatusMsg::HostDue => self.read_host(context),
@@ -434,7 +434,7 @@ impl NodeStatus {
         context.start("tell pod CIDRs", about, work, ended);
     }
 
-    /// Ranges that the runtime did not take are told again after the next update.
+    /// Ranges that the runtime did not take go to it again after the next update.
     fn cidrs_told(&mut self, cidrs: String, outcome: Ended<(), CriError>) {
         let outcome = outcome.into_result();
         match &outcome {

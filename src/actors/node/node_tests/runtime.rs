@@ -1,4 +1,4 @@
-//! A runtime that knows how it is, its images and the pod CIDRs that it was told.
+//! A runtime that knows how it is, its images and the pod CIDRs that it got.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -162,7 +162,8 @@ impl RuntimeService for PlayedRuntime {
     async fn start_container(&self, _: &ContainerId) -> CriResult<()> {
         not_played()
     }
-    /// Takes the seconds that the ID ends with: `web-3`. One that begins with `lost` ends, but nobody is told the first time.
+    /// Takes the seconds that the ID ends with: `web-3`. One that begins with `lost` ends, but nobody hears of it the first
+    /// time.
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> CriResult<()> {
         let call = format!("StopContainer {id} {}", grace.as_secs());
         let first = self.calls(&format!("StopContainer {id} ")).is_empty();

@@ -38,7 +38,7 @@ pub use objects::ApiObjects;
 use objects::failure;
 
 /// How long one waits for what is watched to be heard for the first time. Upstream waits 1 s; twice as long outlasts the
-/// moment that the API server needs to learn that the pod, and with it the right to read its objects, is this node's.
+/// moment that the API server needs to learn where the pod runs. Only then may this node read the pod's objects.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// How often watches are looked for that nobody needs.
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);

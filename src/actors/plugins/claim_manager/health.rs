@@ -144,7 +144,7 @@ impl ClaimManager {
         context.start("keep health", FILE_NAME, work, written);
     }
 
-    /// A file that could not be written costs what is told again anyhow.
+    /// A file that could not be written costs only news that come again anyhow.
     pub(super) fn health_written(&mut self, outcome: Ended<()>, context: &mut Context<ClaimManagerMsg>) {
         self.devices.writing = false;
         if let Err(why) = outcome.into_result() {

@@ -80,7 +80,7 @@ pub(super) async fn watch(
     to: Address<ClaimManagerMsg>,
 ) -> Result<(), String> {
     let tell = |step| {
-        // Refused, the next change is told; a connection is told of again with its end.
+        // Refused, the next change takes its place; the end of a connection repeats its news.
         let _ = to.tell(Cause::outside("driver"), ClaimManagerMsg::Driver(step));
     };
     let connection = async {

@@ -21,7 +21,7 @@ const TRY_WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_mill
 /// Patience with `NodeStatus`.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Something to be told.
+/// Something for the cluster.
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     /// The node's CSINode is to be there, and to be of this Node.

@@ -1,8 +1,9 @@
 //! `CsiManager`: the storage drivers of the node: what the cluster knows of them, where they serve, what they have staged.
 //!
-//! Parent: Root. Restarted: after a failure; `PluginWatcher` hands every driver over again, the disk tells what is staged. One
-//! thing at a time is told to the cluster. A driver is used for volumes as soon as it said what this node is to it: what is on
-//! the node can be taken down while the API server is away. Staged volumes that no pod uses are unstaged, whoever staged them.
+//! Parent: Root. Restarted: after a failure; `PluginWatcher` hands every driver over again, the disk tells what is staged.
+//! The cluster hears of one thing at a time. A driver is used for volumes as soon as it said what this node is to it: what
+//! is on the node can be taken down while the API server is away. Staged volumes that no pod uses are unstaged, whoever
+//! staged them.
 
 mod cluster;
 mod staged;
@@ -29,9 +30,9 @@ use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
 use cluster::Job;
 
-/// Wait before the cluster is told again, while the node is not registered yet and nobody says that it is.
+/// Wait before the cluster hears of it again, while the node is not registered yet and nobody says that it is.
 const NODE_WAIT: Duration = Duration::from_secs(10);
-/// Waits after the API server could not be told: the node is not ready before.
+/// Waits after the API server could not be reached: the node is not ready before.
 const API_RETRY: BackoffPolicy = BackoffPolicy {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(10),

@@ -39,7 +39,7 @@ const SOCKET_RETRY: BackoffPolicy = BackoffPolicy {
     max: Duration::from_secs(60),
     reset: Duration::from_secs(600),
 };
-/// Wait before the inventory is told again to one who had no room for it.
+/// Wait before the inventory goes again to one who had no room for it.
 const TELL_RETRY: Duration = Duration::from_secs(1);
 
 /// The actor's means.

@@ -1,4 +1,4 @@
-//! `PodManager`'s judgement of new pods: who is taken, who is told that it is not, who has to make room.
+//! `PodManager`'s judgement of new pods: which pods come in, which are refused, and which have to make room.
 //!
 //! The decisions are those of `logic::pods::pod_admission`; what is kept is kept by the actor.
 

@@ -72,7 +72,7 @@ impl PodManager {
         context.tell(&to.prober, ProberMsg::Known(Arc::new(known)));
     }
 
-    /// Has those answered who asked before all pods were known. A pod without a worker is not waited for, so this comes
+    /// Has those answered who asked before all pods were known. Nothing waits for a pod without a worker. So this comes
     /// after the orders that start workers, and after the last of them where not all start at once.
     pub(super) fn tell_heard_all(&mut self, context: &mut Context<PodManagerMsg>) {
         let are_all_started = self.roster.all_heard() && self.can_judge() && !self.roster.is_unfinished();

@@ -366,7 +366,7 @@ impl PodManager {
         self.keep_allocations(context);
     }
 
-    /// An admitted pod is wanted with what it was given since it was told.
+    /// An admitted pod is wanted with the resources that it was given since.
     fn hand_on_given(&mut self, uid: &PodUid) {
         let Some(pod) = self.admitted_pod(uid) else { return };
         let Some(source) = self.sources.source_of(uid) else { return };
@@ -375,7 +375,7 @@ impl PodManager {
     }
 
     /// Tells workers why their pods' resizes wait, and that they do no more. News that a worker has no room for, or that it
-    /// cannot use before it has its pod, is told later.
+    /// cannot use before it has its pod, go out later.
     pub(super) fn tell_resizes(&mut self, context: &mut Context<PodManagerMsg>) {
         for uid in std::mem::take(&mut self.resizes.due) {
             let Some(slot) = self.workers.get(&uid) else { continue };

@@ -1,7 +1,7 @@
 //! The workers of pods, as `PodManager` looks after them: starting, telling, telling again, starting again, retiring.
 //!
 //! A worker that fails is started again, each time a little later, and costs nobody else anything. A worker whose mailbox is
-//! full is told again soon; what it was told is a state, so only the newest of each kind is kept for that.
+//! full gets its news again soon; the news are a state, so only the newest of each kind is kept for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const RETIRED_KEPT: Duration = Duration::from_secs(600);
 /// Wait from the first of as many workers as may be started at once to the next such ones: 500 pods in a second, which no
 /// runtime starts as fast.
 const STARTS_PERIOD: Duration = Duration::from_millis(40);
-/// Wait before a worker whose mailbox was full is told again; doubled as long as one is full, up to [`RETELL_MAX`].
+/// Wait before a worker whose mailbox was full gets its news again; doubled as long as one is full, up to [`RETELL_MAX`].
 const RETELL: Duration = Duration::from_millis(100);
 /// The longest such wait.
 const RETELL_MAX: Duration = Duration::from_secs(1);
@@ -55,10 +55,10 @@ impl Owed {
             PodWorkerMsg::Observed(seen) => Self { observed: Some(Arc::clone(seen)), ..Self::default() },
             PodWorkerMsg::Probed { .. }
             | PodWorkerMsg::VolumesChanged
-            // The worker follows its devices with each sync, and is told of all of them then.
+            // The worker follows its devices with each sync, and hears of all of them then.
             | PodWorkerMsg::DevicesToldOf(_)
             | PodWorkerMsg::Demanded { .. }
-            // The last one that was told is remembered, and compared.
+            // The last one that was sent is remembered, and compared.
             | PodWorkerMsg::ResizeJudged(_)
             | PodWorkerMsg::Recalled(_)
             | PodWorkerMsg::JobEnded(_)
@@ -89,13 +89,13 @@ pub(super) struct Slot {
     cell: Option<ActorCell>,
     budget: RestartBudget,
     owed: Owed,
-    /// The resize that it was told last as waiting; `None` when it was told nothing of resizes.
+    /// The resize that it last heard of as waiting; `None` when it heard nothing of resizes.
     resize_told: Option<Option<PendingResize>>,
     stage: Arc<ShownStage>,
 }
 
 impl Slot {
-    /// A worker that has just begun and was told nothing.
+    /// A worker that has just begun and knows nothing.
     pub(super) fn new(
         address: Address<PodWorkerMsg>,
         full_name: FullName,
@@ -116,7 +116,7 @@ impl Slot {
         self.cell.is_none()
     }
 
-    /// The worker was started again: it is told all anew.
+    /// The worker was started again: it gets everything anew.
     pub(super) fn begin_again(&mut self, cell: ActorCell) {
         debug_assert!(self.is_down(), "a pod has one worker");
         (self.cell, self.owed, self.resize_told) = (Some(cell), Owed::default(), None);
@@ -144,18 +144,18 @@ impl Slot {
         self.stage.get()
     }
 
-    /// The resize that the worker was told last as waiting.
+    /// The resize that the worker last heard of as waiting.
     pub(super) fn resize_told(&self) -> Option<&Option<PendingResize>> {
         self.resize_told.as_ref()
     }
 
-    /// The worker was told this of the pod's resize.
+    /// The worker heard this of the pod's resize.
     pub(super) fn note_resize_told(&mut self, waiting: Option<PendingResize>) {
         self.resize_told = Some(waiting);
     }
 
-    /// Tells the worker; says whether there was room, and remembers what there was none for. A worker that is down is told
-    /// all when it is started again.
+    /// Tells the worker; says whether there was room, and remembers what there was none for. A worker that is down gets
+    /// everything when it is started again.
     fn tell(&mut self, message: PodWorkerMsg, context: &Context<PodManagerMsg>) -> bool {
         let refused = Owed::of(&message);
         let has_room = context.try_tell(&self.address, message);
@@ -166,7 +166,7 @@ impl Slot {
     }
 }
 
-/// When workers that had no room are told again.
+/// When workers that had no room get their news again.
 struct Retell {
     is_armed: bool,
     /// The wait of the next timer.
@@ -188,9 +188,9 @@ pub(super) struct Workers {
     retired: BTreeMap<PodUid, (Stamp, Duration)>,
     /// When this incarnation began.
     born: Stamp,
-    /// Whether the runtime can be worked with, as workers are told.
+    /// Whether the runtime can be worked with, as workers know it.
     health: RuntimeHealth,
-    /// The host's addresses, as workers are told.
+    /// The host's addresses, as workers know them.
     host: HostIps,
     /// The machine, once it is of another size than at the start.
     machine: Option<Arc<MachineNow>>,
@@ -222,7 +222,7 @@ impl Workers {
         self.slots.get(uid)
     }
 
-    /// The same, to note what it was told.
+    /// The same, to note the news that it got.
     pub(super) fn get_mut(&mut self, uid: &PodUid) -> Option<&mut Slot> {
         self.slots.get_mut(uid)
     }
@@ -323,7 +323,7 @@ impl Workers {
         }
     }
 
-    /// Tells one worker; says whether there was room, or there is no worker. If there was none, it is told again soon.
+    /// Tells one worker; says whether there was room, or there is no worker. If there was none, it gets the news again soon.
     pub(super) fn tell(&mut self, uid: &PodUid, message: PodWorkerMsg, context: &mut Context<PodManagerMsg>) -> bool {
         let has_room = self.slots.get_mut(uid).is_none_or(|slot| slot.tell(message, context));
         if !has_room {
@@ -348,8 +348,8 @@ impl Workers {
         is_able
     }
 
-    /// Takes the host's addresses. They are told only when they changed; a worker that is started, or started again, has them
-    /// from its beginning.
+    /// Takes the host's addresses. They hear of them only when they changed; a worker that is started, or started again, has
+    /// them from its beginning.
     pub(super) fn take_host(
         &mut self,
         ips: HostIps,
@@ -386,7 +386,7 @@ impl Workers {
         orders
     }
 
-    /// All that was owed has been told: the next wait is short again.
+    /// All that was owed has been sent: the next wait is short again.
     pub(super) fn rest(&mut self) {
         if !self.retell.is_armed {
             self.retell.wait = RETELL;

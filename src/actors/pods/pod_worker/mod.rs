@@ -50,7 +50,7 @@ use published::Published;
 use resize_track::ResizeTrack;
 use tools::WorkerTools;
 
-/// Wait before the resources that the runtime was told of are asked for again.
+/// Wait before the worker asks again for the resources that the runtime has.
 const RECALL_RETRY: Duration = Duration::from_secs(1);
 
 /// The arguments of a new incarnation.
@@ -65,7 +65,7 @@ pub struct WorkerArgs {
     pub born: Stamp,
     /// Where it shows how far the pod is.
     pub stage: Arc<ShownStage>,
-    /// The host's addresses, until the worker is told others.
+    /// The host's addresses, until the worker gets others.
     pub host: HostIps,
     /// The machine, once it is of another size than at the start.
     pub machine: Option<Arc<MachineNow>>,
@@ -103,7 +103,7 @@ pub struct PodWorker {
     objects: ObjectInterest,
     /// `VolumeManager` knows that nothing starts any more: the volumes stay as they are.
     volumes_settled: bool,
-    /// `Prober` was told of the pod.
+    /// `Prober` has the pod.
     is_probed: bool,
     hung: HungCall,
     resize: ResizeTrack,

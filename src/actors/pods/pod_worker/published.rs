@@ -14,7 +14,7 @@ pub(super) struct Published {
     is_over: bool,
     /// The status is the last one.
     is_final: bool,
-    /// Someone has forgotten what was told.
+    /// Someone has forgotten the status.
     is_forgotten: bool,
     /// Someone had no room for it.
     is_refused: bool,
@@ -26,7 +26,7 @@ impl Published {
         self.status.as_ref()
     }
 
-    /// The status that is told for good: containers may be gone by now, and how they ended was said while they could be
+    /// The status that went out for good: containers may be gone by now, and how they ended was said while they could be
     /// looked at.
     pub(super) fn last(&self) -> Option<&PodStatus> {
         self.status.as_deref().filter(|_| self.is_final)
@@ -37,27 +37,27 @@ impl Published {
         self.is_final = is_final;
     }
 
-    /// Someone has forgotten what was told: everything is to be told again.
+    /// Someone has forgotten the status: everything is to go out again.
     pub(super) fn forget(&mut self) {
         self.is_forgotten = true;
     }
 
-    /// Whether everything is to be told again because someone has forgotten it.
+    /// Whether everything is to go out again because someone has forgotten it.
     pub(super) fn is_forgotten(&self) -> bool {
         self.is_forgotten
     }
 
-    /// Someone had no room: everything is to be told again soon.
+    /// Someone had no room: everything is to go out again soon.
     pub(super) fn refuse(&mut self) {
         self.is_refused = true;
     }
 
-    /// Whether everything is to be told again because someone had no room for it.
+    /// Whether everything is to go out again because someone had no room for it.
     pub(super) fn is_refused(&self) -> bool {
         self.is_refused
     }
 
-    /// Takes what is to be published; says whether it is to be told: it is news, or someone has to hear it again.
+    /// Takes what is to be published; says whether it is to go out: it is news, or someone has to hear it again.
     pub(super) fn take(&mut self, status: &Arc<PodStatus>, waiting: &[PodWait], is_over: bool) -> bool {
         let is_known = self.status.as_ref() == Some(status) && self.waiting == waiting && self.is_over == is_over;
         let is_due = std::mem::take(&mut self.is_forgotten) | std::mem::take(&mut self.is_refused);

@@ -161,7 +161,7 @@ pub struct WorkerAddresses {
     pub object_cache: Address<ObjectCacheMsg>,
     /// Has claims of resources prepared and released.
     pub claim_manager: Address<ClaimManagerMsg>,
-    /// Keeps what the runtime was told of resources.
+    /// Keeps the resources that the runtime has from the agent.
     pub allocation_manager: Address<AllocationManagerMsg>,
     /// Hears of containers with devices that are about to start.
     pub device_plugins: Address<DevicePluginsMsg>,

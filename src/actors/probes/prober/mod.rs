@@ -1,10 +1,10 @@
 //! `Prober`: probes containers; tells each pod's worker what came of it.
 //!
-//! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probes::probe_schedule`) for
-//! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
-//! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
-//! hangs cannot pile up, and commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). Their memory
-//! outlives the agent in `platform::pods::probe_store` (PAIN-16).
+//! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probes::probe_schedule`)
+//! for each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
+//! turn. One that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that hangs
+//! cannot pile up. Commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). Their memory outlives
+//! the agent in `platform::pods::probe_store` (PAIN-16).
 
 mod attempt;
 mod told;

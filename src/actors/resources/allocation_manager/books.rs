@@ -1,4 +1,4 @@
-//! One of the two files of what pods were given and what the runtime was told: what it says, and what it is to say.
+//! One of the two files of the resources that pods were given and that the runtime has: what it says, and what it is to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -25,7 +25,7 @@ const LIST_PATIENCE: Duration = Duration::from_secs(10);
 /// The shortest period: a configuration of zero is no reason to do nothing else.
 const PERIOD_MIN: Duration = Duration::from_secs(1);
 
-/// CPUs that the runtime was told for running containers.
+/// CPUs that the runtime has for running containers.
 type Applied = BTreeMap<ContainerId, CpuSet>;
 
 /// See the module.
@@ -92,7 +92,7 @@ async fn list(statuses: &Address<StatusManagerMsg>, cause: Cause) -> Result<Vec<
     statuses.ask(cause, LIST_PATIENCE, StatusManagerMsg::List).await.map_err(|error| error.to_string())
 }
 
-/// Tells the runtime of CPUs that are other than it was told last. Returns what it knows of running containers then.
+/// Tells the runtime of CPUs that differ from those that it got last. Returns what it knows of running containers then.
 async fn follow(runtime: &dyn RuntimeService, state: &CpuState, pods: &[PodView], applied: Applied) -> Applied {
     let running: Vec<RunningContainer> = pods.iter().flat_map(|pod| running(pod, &applied)).collect();
     let told = |one: &RunningContainer| Some((one.id.clone(), one.applied.clone()?));

@@ -75,9 +75,9 @@ async fn list_parts(looker: &Looker, uid: &PodUid) -> CriResult<PodParts> {
     })
 }
 
-/// Looks at one pod, from these parts on if they are told. A container that vanishes between the lists and the question
-/// after it counts as gone. `known` saves the question about containers that had ended by then: they do not change any
-/// more.
+/// Looks at one pod, from these parts on if the caller knows them. A container that vanishes between the lists and the
+/// question after it counts as gone. `known` saves the question about containers that had ended by then: they do not change
+/// any more.
 pub(super) async fn inspect(
     looker: &Looker,
     uid: &PodUid,
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// POD-38: what keeps a container's last words from being read is told in their place.
+    /// POD-38: the reason why a container's last words cannot be read stands in their place.
     #[tokio::test]
     async fn last_words_that_cannot_be_read_are_told_of() {
         let played: PlayedAgent = played_agent(ObjectServer::default().api(), |_, _| {});

@@ -286,7 +286,7 @@ impl Pleg {
         context: &mut Context<PlegMsg>,
     ) {
         self.looks.end(&uid);
-        // That nobody answers at all is told of the node.
+        // A runtime that does not answer at all is the node's trouble.
         let is_away = matches!(outcome, Ended::Failed(CriError::Unavailable { .. }));
         match outcome.into_result() {
             Ok(pod) => {
@@ -396,8 +396,8 @@ impl Pleg {
         self.relist(context);
     }
 
-    /// For logs an old account will do: a container that ended since is told of with the next. A runtime that hangs must
-    /// not keep logs from being rotated.
+    /// For logs an old account will do: the next message has a container that ended since. A runtime that hangs must not
+    /// keep logs from being rotated.
     fn repeat_seen(&mut self, context: &mut Context<PlegMsg>) {
         let pods: Vec<Arc<RuntimePod>> = self.accounts.all().cloned().collect();
         for pod in pods {

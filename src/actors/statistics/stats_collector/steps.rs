@@ -63,7 +63,8 @@ async fn image_disks(args: &Args) -> Option<ImageFsInfo> {
     }
 }
 
-/// The first disk of each kind, as upstream takes them. The one of writable layers is told apart only if it is another.
+/// The first disk of each kind, as upstream takes them. The one of writable layers has its own figures only if it is
+/// another.
 pub(in crate::actors) fn runtime_places(told: &ImageFsInfo) -> (Option<RuntimeDiskAt>, Option<RuntimeDiskAt>) {
     let at = |usage: &FilesystemUsage| RuntimeDiskAt {
         path: usage.mountpoint.clone(),

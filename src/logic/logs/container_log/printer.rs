@@ -1,5 +1,5 @@
-//! From a log file's bytes to what is shown of them: without the runtime's stamps, or with them in another form, from a
-//! time on, so many lines, so many bytes, one stream or both (SRV-35, SRV-36).
+//! From a log file's bytes to the bytes that a reader gets: without the runtime's stamps, or with them in another form, from
+//! a time on, only so many lines or bytes, one stream or both (SRV-35, SRV-36).
 //!
 //! Owned by whoever reads the files. Keeps where in a line it is and what is left to show, never a line.
 
@@ -29,7 +29,7 @@ pub struct PrintOptions {
 pub enum Rest {
     /// An unfinished line may be given again with more of it.
     MayGrow,
-    /// There is no room for more: a line that takes all of it is shown in pieces.
+    /// There is no room for more: the printer gives out a line that takes all of it in pieces.
     NoRoom,
     /// Nothing: an unfinished line is a line.
     End,
@@ -78,7 +78,7 @@ impl Printer {
         }
     }
 
-    /// Whether all that is wanted was shown.
+    /// Whether the reader has all that it wanted.
     pub fn is_done(&self) -> bool {
         self.done
     }

@@ -30,7 +30,7 @@ pub fn instance<'a>(status: &'a PodStatus, pod: &str, container: &str, previous:
     if state.is_some_and(|state| state.running.is_some()) {
         return Ok(found.container_id.as_deref().unwrap_or_default());
     }
-    // Where the next instance did not come to be, the end that is shown has no ID.
+    // Where the next instance did not come to be, the end in the status has no ID.
     let ended = id_of(state);
     if ended.is_some() || last.is_some() {
         let mut ids = [ended, last].into_iter().flatten();

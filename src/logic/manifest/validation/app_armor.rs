@@ -54,7 +54,7 @@ pub(super) fn agreement(annotations: &Annotations, spec: &PodSpec, path: &FieldP
     }
 }
 
-/// Which part of the field is told otherwise.
+/// Which part of the field the annotation contradicts.
 fn disagreement(profile: &AppArmorProfile, annotation: &str) -> Option<&'static str> {
     let same_type = |value: &str| (annotation != value).then_some("type");
     match profile.type_.as_str() {

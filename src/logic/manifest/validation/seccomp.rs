@@ -49,7 +49,7 @@ pub(super) fn agreement(annotations: &Annotations, spec: &PodSpec, path: &FieldP
     }
 }
 
-/// Which part of the field is told otherwise.
+/// Which part of the field the annotation contradicts.
 fn disagreement(profile: &SeccompProfile, annotation: &str) -> Option<&'static str> {
     match profile.type_.as_str() {
         "Unconfined" => (annotation != "unconfined").then_some("type"),

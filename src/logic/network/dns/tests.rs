@@ -176,7 +176,7 @@ fn too_long_search_lines_are_cut_with_a_warning() {
     }
 }
 
-/// CRI-06: searches of the file, the cluster's domain, the beginning of what is told.
+/// CRI-06: searches of the file, the cluster's domain, the beginning of the text.
 #[test]
 fn a_nodes_resolv_conf_is_held_against_the_limits() {
     let many = |count: usize| (0..count).map(|number| format!("d{number}")).collect::<Vec<_>>().join(" ");

@@ -163,7 +163,7 @@ fn fill(
     for (name, amount) in &devices.capacity {
         set(name, *amount);
     }
-    // Zero rather than absent: so devices are told apart from what the cluster itself offers.
+    // Zero rather than absent: so devices differ from the resources that the cluster itself offers.
     for name in &devices.removed {
         set(name, Quantity::ZERO);
     }

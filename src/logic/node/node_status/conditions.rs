@@ -13,7 +13,7 @@ use crate::logic::model::time::Moment;
 /// Why the node is not ready; nothing for a ready one. Texts are as the API shows them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Problems {
-    /// The runtime cannot be used; several problems at once are told together.
+    /// The runtime cannot be used; several problems at once are one text.
     pub runtime: Option<String>,
     /// Pods have no network.
     pub network: Option<String>,

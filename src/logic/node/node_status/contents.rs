@@ -11,7 +11,7 @@ use super::{Machine, NodeEvent, StatusSettings, runtime_version as version_text}
 use crate::logic::events::reasons::EventReason;
 use crate::logic::node::node_object::OPERATING_SYSTEM;
 
-/// The most names that are told of one image.
+/// The most names of one image in the status.
 const NAMES_PER_IMAGE_MAX: usize = 5;
 
 /// Features that a node declares by name when their gates are on (KEP-5328), sorted.

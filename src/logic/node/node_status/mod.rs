@@ -1,7 +1,7 @@
 //! The status of the Node object, made from what the host, the runtime and other actors say.
 //!
-//! Pure; owned by `NodeStatus`, keeps nothing. The parts are set in upstream's order; one that cannot be set is told
-//! and leaves the others alone (upstream's setters, `pkg/kubelet/nodestatus`).
+//! Pure; owned by `NodeStatus`, keeps nothing. The parts are set in upstream's order; one that fails gives its reason and
+//! leaves the others alone (upstream's setters, `pkg/kubelet/nodestatus`).
 
 mod capacity;
 mod compare;
@@ -172,7 +172,7 @@ pub fn schedulable_event(was_unschedulable: bool, node: &Node) -> Option<NodeEve
     (is != was_unschedulable).then(|| NodeEvent::status(name, reason))
 }
 
-/// All the node's pod CIDRs, as the runtime is told them; `None` while there are none (NODE-58).
+/// All the node's pod CIDRs, as the runtime gets them; `None` while there are none (NODE-58).
 pub fn pod_cidrs(node: &Node) -> Option<String> {
     let cidrs = node.spec.as_ref()?.pod_cidrs.as_ref()?;
     (!cidrs.is_empty()).then(|| cidrs.join(","))

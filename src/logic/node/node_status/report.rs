@@ -10,8 +10,8 @@ use std::time::Duration;
 pub struct ReportSchedule {
     period: Duration,
     last: Option<Duration>,
-    /// The first wait after a change is spread over half a period before and after, so that nodes that changed
-    /// together do not report together for ever.
+    /// The first wait after a change is spread over half a period before and after. So nodes that changed together do not
+    /// report together for ever.
     wait: Duration,
 }
 

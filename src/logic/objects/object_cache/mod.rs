@@ -1,4 +1,4 @@
-//! How ConfigMaps and Secrets are kept at hand (VOL-50): which are watched, which are read, and who is told what.
+//! How ConfigMaps and Secrets are kept at hand (VOL-50): which are watched, which are read, and who hears of what.
 //!
 //! Owned by `ObjectCache`. Keeps what pods refer to and the newest state of what was asked for; all of it can be had again
 //! from `PodWorker`s and the API server.

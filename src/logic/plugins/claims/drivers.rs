@@ -85,7 +85,7 @@ pub struct Drivers {
 }
 
 impl Drivers {
-    /// Takes an instance in. One at the same socket, which is told again, takes the place of the former.
+    /// Takes an instance in. One at the same socket, which registers again, takes the place of the former.
     ///
     /// # Errors
     /// Upstream's words where another instance has the endpoint.

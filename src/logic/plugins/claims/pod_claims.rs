@@ -59,7 +59,7 @@ fn entries(pod: &Pod) -> &[PodResourceClaim] {
 /// All claims of the pod, each once, in the pod's order.
 ///
 /// # Errors
-/// One that is not there yet, or that cannot be told.
+/// One that is not there yet, or that the pod's status does not name.
 pub fn wanted_claims(pod: &Pod) -> Result<Vec<WantedClaim>, ClaimError> {
     let mut wanted: Vec<WantedClaim> = vec![];
     let extended = extended_claim(pod).map(|name| WantedClaim { key: key(pod, name), is_generated: false });
@@ -83,7 +83,7 @@ pub fn claim_named(pod: &Pod, name: &str) -> Option<ClaimKey> {
 /// The requests that a container has of each claim, in the pod's order; an empty name is all of a claim.
 ///
 /// # Errors
-/// A claim that is not there yet, or that cannot be told.
+/// A claim that is not there yet, or that the pod's status does not name.
 pub fn container_requests(pod: &Pod, container: &Container) -> Result<Vec<(ClaimKey, Vec<String>)>, ClaimError> {
     let used = container.resources.as_ref().and_then(|resources| resources.claims.as_deref()).unwrap_or_default();
     let mut found = vec![];

@@ -1,5 +1,5 @@
-//! Claims as others are told of them: the health of devices in a container's status (RES-51), and the devices of a container in
-//! PodResources (RES-53).
+//! Claims as PodResources and metrics have them: the health of devices in a container's status (RES-51), and the devices of
+//! a container in PodResources (RES-53).
 
 use std::collections::BTreeSet;
 

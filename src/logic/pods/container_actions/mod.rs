@@ -102,7 +102,7 @@ pub struct StartContainer {
     pub restart_count: u32,
     /// The instance that has to be stopped first, when this start replaces one.
     pub replaces: Option<ContainerId>,
-    /// From which end on its back-off counts; to be told to [`CrashLoops::note_start`] when the start begins.
+    /// From which end on its back-off counts; for [`CrashLoops::note_start`] when the start begins.
     pub ended: Option<Steady>,
 }
 

@@ -15,7 +15,7 @@ use crate::logic::resources::{CPU, MEMORY, ResourceOptions};
 /// Facts of the resources in force.
 #[derive(Clone, Copy, Debug)]
 pub struct ResizeInput<'a> {
-    /// As the runtime was told.
+    /// As the runtime has it from the agent.
     pub actuated: &'a PodResources,
     /// Resources of containers that are being started, by name: one may be seen running before its start has ended.
     pub starting: &'a ContainerResources,

@@ -22,8 +22,8 @@ pub enum SandboxDecision {
     },
 }
 
-/// Whether the pod has a sandbox that its containers can run in: the newest one, ready, the only ready one, on the
-/// network that the spec asks for, and not without an address, as far as the runtime tells, where it has a network of its own.
+/// Whether the pod has a sandbox that its containers can run in: the newest one, ready, the only ready one, and on the
+/// network that the spec asks for. Where it has a network of its own, it has an address too, as far as the runtime knows.
 pub fn sandbox_decision(pod: &Pod, runtime: &RuntimePod) -> SandboxDecision {
     let Some(newest) = runtime.sandbox() else { return SandboxDecision::Create { attempt: 0 } };
     let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);

@@ -40,7 +40,7 @@ pub(super) fn may_be_asked(pod: &Pod, name: &str, what: Demanded, seen: &Runtime
         Some((ContainerKind::Init, container)) if what == Demanded::Restart && !is_sidecar(&container) => {
             Err(format!("{name} is an init container, which runs to its end once"))
         }
-        // It was told as ended for good, and the API server lets nothing come back from there.
+        // The API server has it as ended for good, and lets nothing come back from there.
         Some((_, container)) if !is_sidecar(&container) && is_over(&container) => {
             Err(format!("{name} has ended, and its restart policy keeps it so"))
         }

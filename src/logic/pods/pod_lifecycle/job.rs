@@ -148,8 +148,8 @@ pub struct Started {
     pub id: ContainerId,
     /// With which count it was made: the log directory may know of more instances than the pod's worker (CRI-16).
     pub restart_count: u32,
-    /// How the runtime showed it right after, running. Without it the status would be told twice: first what is known of
-    /// a container that was started, then what only the runtime knows.
+    /// How the runtime showed it right after, running. Without it the worker would report the status twice: first what is
+    /// known of a container that was started, then what only the runtime knows.
     pub seen: Option<Box<RuntimeContainer>>,
 }
 

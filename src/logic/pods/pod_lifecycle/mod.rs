@@ -72,7 +72,7 @@ pub enum Input {
         /// The probe's result.
         healthy: bool,
     },
-    /// The pod's resources as the runtime was told them before this worker began.
+    /// The pod's resources as the runtime had them before this worker began.
     Actuated(PodResources),
     /// A job ended.
     Ended(JobEnd),

@@ -63,7 +63,7 @@ fn with_image(mut pod: Pod, container: &str, image: &str) -> Pod {
     pod
 }
 
-/// A worker's decisions, fed by hand. Actions are told as words.
+/// A worker's decisions, fed by hand. The script writes actions as words.
 struct Script {
     life: PodLifecycle,
     stamp: u64,
@@ -86,7 +86,7 @@ impl Script {
         self.life.problem().map(|problem| problem.to_string())
     }
 
-    /// A worker that was told the pod and a well runtime, and has seen nothing.
+    /// A worker that has the pod and a well runtime, and has seen nothing.
     fn unseen(pod: Pod) -> Self {
         let mut script = Self::stranger();
         let actions = script.step(Input::Spec(Arc::new(pod)));
@@ -170,7 +170,7 @@ impl Script {
         self.step(Input::Observed(seen))
     }
 
-    /// An observation taken now, to be told now or later.
+    /// An observation taken now, for use now or later.
     fn look(&mut self, sandboxes: &[RuntimeSandbox], containers: &[RuntimeContainer]) -> Arc<RuntimePod> {
         self.stamp += 1;
         let mut seen = RuntimePod::empty("u1".into(), FullName::new("web", "default"), Stamp(self.stamp));

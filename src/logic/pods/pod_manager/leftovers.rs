@@ -48,7 +48,7 @@ pub struct Swept {
 pub struct Stays {
     /// Why.
     pub error: String,
-    /// How loud that is told.
+    /// The level of its log line.
     pub level: LogLevel,
 }
 
@@ -138,8 +138,8 @@ impl Sweep {
         None
     }
 
-    /// Takes what was removed of one pod; gives what stays. That is told loudly unless it stayed for the same reason before
-    /// (PAIN-14).
+    /// Takes what was removed of one pod; gives what stays. The log has that as an error unless it stayed for the same
+    /// reason before (PAIN-14).
     pub fn note(&mut self, uid: &PodUid, swept: Swept) -> Option<Stays> {
         self.figures.removed += swept.removed;
         self.figures.directories += usize::from(swept.directory.is_some());

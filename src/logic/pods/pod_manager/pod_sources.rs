@@ -41,7 +41,7 @@ impl PodSources {
     }
 
     /// The API server told of one pod, `None` when it wants it no more; gives how it wanted it before. Says nothing before
-    /// the complete set was told, which will hold this pod.
+    /// the complete set has come, which will hold this pod.
     pub fn set_api_pod(&mut self, uid: &PodUid, pod: Option<&Arc<Pod>>) -> Option<Option<Arc<Pod>>> {
         let pods = self.api.as_mut()?;
         Some(match pod {

@@ -25,7 +25,8 @@ impl Releases {
         self.problems.remove(uid);
     }
 
-    /// The release has failed; says how loud that is told: once for each reason, as for other volumes that stay (VOL-13).
+    /// The release has failed; says at which level the log has it: once for each reason, as for other volumes that stay
+    /// (VOL-13).
     pub fn fail(&mut self, uid: &PodUid, why: String) -> LogLevel {
         self.under_way.remove(uid);
         let level = LogLevel::of_reason(self.problems.get(uid).map(String::as_str), &why);

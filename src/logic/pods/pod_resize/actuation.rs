@@ -236,7 +236,7 @@ pub fn refusal(check: &MemoryCheck, pod: Option<u64>, containers: &BTreeMap<Stri
 pub struct ResizeWork {
     /// Containers that run.
     pub updates: Vec<ContainerUpdate>,
-    /// The pod's sandbox, which the runtime is told of changes of the pod.
+    /// The pod's sandbox, of which the runtime gets the changes of the pod.
     pub sandbox: Option<SandboxId>,
     /// Resources of the pod as a whole that are to be noted as in force once all else is.
     pub pod: Option<ResourceRequirements>,

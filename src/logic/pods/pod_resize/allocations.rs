@@ -166,8 +166,8 @@ impl Allocations {
         given.is_some_and(|given| asks_for_other(pod, given, gates))
     }
 
-    /// Whether the node has decided about what this generation of the pod asks for: it has that, or is told to wait. A resize
-    /// that was taken on counts once it was kept.
+    /// Whether the node has decided about what this generation of the pod asks for: it has that, or waits. A resize that was
+    /// taken on counts once it was kept.
     pub fn is_judged(&self, uid: &PodUid, pod: &Pod, gates: &ResizeGates) -> bool {
         let waits = |waiting: &PendingResize| waiting.generation == pod.metadata.generation;
         !self.accepted.contains_key(uid)
@@ -195,7 +195,8 @@ impl Allocations {
         &self.waiting
     }
 
-    /// The resize waits. Says whether that is news, beside its wording; `shown` was told of it before a restart.
+    /// The resize waits. Says whether that is news, beside its wording; `shown` is the condition that the status had before
+    /// a restart.
     pub fn wait(&mut self, uid: &PodUid, mut pending: PendingResize, shown: Option<PendingResize>) -> bool {
         let before = self.waiting.get(uid).cloned().or(shown).filter(|before| before.reason == pending.reason);
         if let Some(before) = &before {

@@ -1,4 +1,4 @@
-//! Tests of which pods have a worker, and what each is told.
+//! Tests of which pods have a worker, and what each one hears.
 
 use super::*;
 
@@ -146,7 +146,7 @@ fn a_pod_that_is_over_holds_up_nobody_of_its_name() {
     assert_eq!(roster.orders(Some(&runtime)), vec![]);
     roster.finished(&"u1".into());
     assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
-    // A worker that failed meanwhile is told its end again, and is over for everybody else as before.
+    // A worker that failed meanwhile gets its end again, and is over for everybody else as before.
     roster.finished(&"u2".into());
     roster.set("file", BTreeMap::new());
     roster.orders(Some(&runtime));
@@ -206,7 +206,7 @@ fn a_pod_whose_name_the_runtime_still_holds_waits_for_the_orphan() {
     assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["new"]);
 }
 
-/// POD-04: a pod whose status alone changed is told as before, so that it is kept once.
+/// POD-04: a pod whose status alone changed goes out as before, so that it is kept once.
 #[test]
 fn what_says_nothing_new_is_told_as_before() {
     let with = |status: serde_json::Value| {
@@ -223,7 +223,7 @@ fn what_says_nothing_new_is_told_as_before() {
     assert!(is_news(&new, &pod("web", "b")), "it is to be another");
 }
 
-/// POD-04: what is told of one pod is a state like the complete set: both lead to the same orders.
+/// POD-04: news of one pod lead to the same state as the complete set: both lead to the same orders.
 #[test]
 fn news_of_one_pod_lead_to_what_the_complete_set_leads_to() {
     let (runtime, web, db) = (BTreeMap::new(), api_pod("web", None), api_pod("db", None));
@@ -328,7 +328,7 @@ fn a_pod_that_is_over_and_is_not_here_never_comes() {
     roster.orders(Some(&BTreeMap::new()));
     roster.set("api", BTreeMap::new());
     assert!(!roster.released(&"u3".into()));
-    // One that the runtime holds is ended, as it was told last.
+    // One that the runtime holds ends, as its worker had it last.
     let mut roster = PodRoster::new(["api"]);
     roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
     let runtime: BTreeMap<_, _> = [(PodUid::from("u1"), FullName::new("web", "default"))].into();
@@ -336,7 +336,7 @@ fn a_pod_that_is_over_and_is_not_here_never_comes() {
     assert_eq!((started(&orders), graces(&orders)), (vec!["u1"], vec![Some(30)]));
 }
 
-/// POD-07: a phase that is an end is told once, whoever set it; any other is the agent's own.
+/// POD-07: a phase that is an end goes out once, whoever set it; any other is the agent's own.
 #[test]
 fn the_end_of_a_pod_that_the_api_shows_is_told_once() {
     let in_phase = |phase: &str| {
@@ -354,7 +354,7 @@ fn the_end_of_a_pod_that_the_api_shows_is_told_once() {
     let failed = in_phase("Failed");
     assert_eq!(told(&failed), [Order::TellEnd { uid: "u1".into(), pod: Arc::clone(&failed) }]);
     assert_eq!(told(&failed), []);
-    // One that changed besides is told as it is.
+    // One that changed besides goes out as it is.
     let mut changed = Pod::clone(&failed);
     changed.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     let changed = Arc::new(changed);

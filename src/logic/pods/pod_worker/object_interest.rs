@@ -41,7 +41,7 @@ impl ObjectInterest {
         }
     }
 
-    /// It was told.
+    /// The interest was sent.
     pub fn note(&mut self, interest: Interest, pod: Option<&Pod>) {
         match interest {
             Interest::Keep => self.kept = pod.map(object_references).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Events of a pod that are told once for a time, as long as their cause goes on.
+//! Events of a pod that go out once for a time, as long as their cause goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

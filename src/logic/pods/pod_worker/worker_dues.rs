@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Wait before a status is told again that there was no room for.
+/// Wait before the worker sends a status again that there was no room for.
 const RETELL: Duration = Duration::from_secs(1);
 
 /// The dues that may come next, as waits from now.

@@ -1,7 +1,7 @@
 //! The CPU manager as one value: the policy, the state, and what is counted; upstream's `cpumanager.Manager`.
 //!
-//! Pure. One actor owns it: it asks for hints, allocates on a clone, writes the clone's checkpoint to the disk and goes on
-//! with the clone, so that a failed write changes nothing.
+//! Pure. One actor owns it: it asks for hints and allocates on a clone. Then it writes the clone's checkpoint to the disk
+//! and goes on with the clone, so that a failed write changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,7 +15,7 @@ pub struct RunningContainer {
     pub name: String,
     /// Its id.
     pub id: ContainerId,
-    /// The CPUs that the runtime was told last; `None` where this agent has told it none yet.
+    /// The CPUs that the runtime got last; `None` where this agent has told it none yet.
     pub applied: Option<CpuSet>,
 }
 

@@ -18,7 +18,7 @@ pub fn gained(before: &Inventory, now: &Inventory) -> bool {
 /// The devices of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceDevices {
-    /// By the plugin's name of the device. After the end of a session: the last that were told, all unhealthy.
+    /// By the plugin's name of the device. After the end of a session: the last ones that it listed, all unhealthy.
     pub devices: BTreeMap<String, Device>,
     /// Calls that the plugin wants.
     pub options: PluginOptions,

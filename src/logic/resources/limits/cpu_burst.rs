@@ -2,8 +2,8 @@
 //!
 //! Pure. A quota cuts CPU time every period, also of a container that used little before. The kernel (5.14 and newer, cgroup
 //! v2) can let it keep what it did not use, up to a bound. The annotation [`CPU_BURST_ANNOTATION`] asks for that bound as a
-//! percentage of the quota, for each container of the pod that has a CPU limit, and for the pod as a whole. The node says how
-//! much it allows at most; by default it allows nothing.
+//! percentage of the quota. It holds for each container of the pod that has a CPU limit, and for the pod as a whole. The
+//! node says how much it allows at most; by default it allows nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

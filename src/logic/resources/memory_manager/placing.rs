@@ -1,7 +1,7 @@
 //! Which NUMA nodes can give memory, and which of them are taken (RES-32).
 //!
-//! Pure. A node that gave memory by itself never joins a group, and nodes of a group give memory only together
-//! (upstream's rule of single and cross NUMA allocations).
+//! Pure. A node that gave memory by itself never joins a group, and nodes of a group give memory only together. That is
+//! upstream's rule of single and cross NUMA allocations.
 
 use super::requests::Amounts;
 use super::state::{MachineState, MemoryTable, NodeState, mask};

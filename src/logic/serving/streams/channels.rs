@@ -56,7 +56,7 @@ struct Size {
     height: u16,
 }
 
-/// The sizes in a message, as the runtime is told them, a line each; what is none ends the list.
+/// The sizes in a message, as the runtime gets them, a line each; what is none ends the list.
 pub fn sizes(message: &[u8]) -> String {
     let sizes = serde_json::Deserializer::from_slice(message).into_iter::<Size>();
     let lines =

@@ -1,7 +1,7 @@
 //! How many streams there may be at once, and how often a container may be attached to.
 //!
-//! Attaching is bounded in rate because containerd before 1.7.29 and 2.0.7 never frees what an attach took
-//! (CVE-2025-64329), so a loop of them would eat the runtime's memory.
+//! Attaching is bounded in rate because containerd before 1.7.29 and 2.0.7 never frees what an attach took (CVE-2025-64329).
+//! A loop of them would eat the runtime's memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,7 +56,7 @@ struct Attaches {
 }
 
 impl OpenStreams {
-    /// Lets one more begin, at the uptime `now`; it must be told to [`OpenStreams::release`] when it ended.
+    /// Lets one more begin, at the uptime `now`; its end goes to [`OpenStreams::release`].
     ///
     /// # Errors
     /// There are too many.

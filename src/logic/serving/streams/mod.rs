@@ -1,4 +1,4 @@
-//! Exec, attach and port forward: what clients may ask for, what they are told, and how many streams there may be.
+//! Exec, attach and port forward: what clients may ask for, what they hear, and how many streams there may be.
 //!
 //! Pure. Used by `server::streams`, which carries it out.
 

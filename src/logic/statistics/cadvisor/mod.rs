@@ -36,7 +36,7 @@ struct Series {
 pub struct Page {
     snapshot: Arc<Snapshot>,
     series: Vec<Series>,
-    /// Whether pressure is told of.
+    /// Whether the exposition has pressure.
     pressure: bool,
     next: usize,
 }
@@ -187,7 +187,7 @@ fn write(source: &Source, one: &One<'_>, lines: &mut Lines<'_>) {
     }
 }
 
-/// Of a device that the node has mounted the disk is told; of others what the group did.
+/// The exposition names the disk of a device that the node has mounted; of others what the group did.
 fn write_devices(
     one: &One<'_>,
     lines: &mut Lines<'_>,
@@ -228,7 +228,7 @@ fn series(snapshot: &Snapshot) -> Vec<Series> {
     };
     let (none, nobody) = (("", ""), ("", ""));
     let mut series = vec![base(Place::Node, &sample.node.group, none, "", nobody)];
-    // A daemon may live in a group that is shown already.
+    // A daemon may live in a group that the list has already.
     let mut paths = BTreeSet::from(["/"]);
     for (index, (_, group)) in sample.systems.iter().enumerate() {
         if paths.insert(&group.path) {

@@ -96,7 +96,7 @@ fn devices_are_named_and_the_nodes_disks_are_told_once() {
 #[test]
 fn each_series_and_each_family_is_there_once() {
     let mut snapshot = everything();
-    // A daemon in a group that is shown already.
+    // A daemon in a group that the list has already.
     snapshot.sample.systems[0].1.path = "/kubepods".to_owned();
     let told = text(snapshot);
     let mut series = BTreeSet::new();

@@ -15,7 +15,7 @@ pub(super) fn set(status: &mut PodStatus, input: &StatusInput<'_>, spec: &PodSpe
     status.pod_ips = non_empty(ips.into_iter().map(|ip| PodIP { ip }).collect());
 }
 
-/// The host's are what they are now; while they are not known, what was shown stays.
+/// The host's are what they are now; while they are not known, those in the status stay.
 fn set_hosts(status: &mut PodStatus, input: &StatusInput<'_>) {
     if input.node.host.problem().is_some() {
         let before = input.before();
@@ -35,9 +35,9 @@ fn on_the_pod_network(input: &StatusInput<'_>) -> Vec<String> {
 }
 
 /// The addresses of a pod on the host's network. The runtime mostly leaves them to the agent: then they are the host's.
-/// Those that were shown stay as long as the host has them, so that nobody loses the pod because addresses changed
-/// places; one of the other family is added when the host gets one. An address that the host lost leads nowhere and
-/// gives way: upstream shows it until something happens to one of the pod's containers.
+/// Those in the status stay as long as the host has them. So nobody loses the pod because addresses changed places; one of
+/// the other family is added when the host gets one. An address that the host lost leads nowhere and gives way: upstream
+/// shows it until something happens to one of the pod's containers.
 fn on_the_host(input: &StatusInput<'_>) -> Vec<String> {
     let stays = |ip: &&str| input.node.host.problem().is_some() || ip.parse().is_ok_and(|ip| input.node.host.has(ip));
     let mut ips = runtime_ips(input);

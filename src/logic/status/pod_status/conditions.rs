@@ -64,7 +64,7 @@ pub(super) fn generate(
     conditions
 }
 
-/// Conditions of others, as the API has them; and `DisruptionTarget`, which is shared, as it was shown last.
+/// Conditions of others, as the API has them; and `DisruptionTarget`, which others set too, as the API server had it last.
 fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
     let of_api = input.pod.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
     let mut conditions: Vec<PodCondition> =
@@ -141,7 +141,7 @@ fn initialized(
     Verdict { reason: "ContainersNotInitialized", message, ..Verdict::NO }
 }
 
-/// Sidecars count like regular containers, and are told first.
+/// Sidecars count like regular containers, and come first.
 fn containers_ready(spec: &PodSpec, init: &[ContainerStatus], regular: &[ContainerStatus], phase: &str) -> Verdict {
     match phase {
         SUCCEEDED => return Verdict { reason: "PodCompleted", ..Verdict::NO },

@@ -1,4 +1,4 @@
-//! The status of every container: from the runtime, from what was shown before, from what failed (POD-28).
+//! The status of every container: from the runtime, from the status before, from what failed (POD-28).
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
@@ -29,7 +29,7 @@ pub(super) fn of_containers(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<Cont
 }
 
 /// Statuses of the ephemeral containers, by name. One is started once: how it ended is its last word. Only one whose start
-/// failed is told as upstream tells any other, as if it were tried again.
+/// failed appears as upstream has any other, as if it were tried again.
 pub(super) fn of_ephemeral_containers(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<ContainerStatus> {
     let before = input.before().and_then(|before| before.ephemeral_container_statuses.as_deref()).unwrap_or_default();
     let status = |container: Container| Subject::new(input, spec, &container, before).status();
@@ -108,7 +108,7 @@ impl<'a> Subject<'a> {
             }
             (Some(newest), _) => self.of_instance(newest),
             (None, Some(before)) if self.was_reset(before) => self.reset(before),
-            // It ended and was removed since: what was shown of it is still true.
+            // It ended and was removed since: its entry in the status is still true.
             (None, Some(before)) if ended(before.state.as_ref()).is_some() => before.clone(),
             (None, Some(before)) => self.gone(before),
             (None, None) => self.default(),
@@ -278,7 +278,8 @@ impl<'a> Subject<'a> {
         status
     }
 
-    /// Once shown they never change, so those that depend on what the runtime can are not shown before that is known.
+    /// Once in the status they never change. So those that depend on the runtime's abilities stay out before these are
+    /// known.
     fn volume_mounts(&self) -> Option<Vec<VolumeMountStatus>> {
         if let Some(shown) = self.before.and_then(|before| before.volume_mounts.clone()) {
             return Some(shown);

@@ -1,4 +1,4 @@
-//! Which containers have ended since a pod's status was told last (POD-39).
+//! Which containers have ended since the agent last reported a pod's status (POD-39).
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
@@ -14,7 +14,7 @@ pub struct EndedContainer<'a> {
 }
 
 /// The containers that `now` tells as ended and `before` did not: each end is found once, whoever tells the status again.
-/// One that is tried again at once is told as waiting, and is not among them, as upstream has it.
+/// One that is tried again at once appears as waiting, and is not among them, as upstream has it.
 pub fn newly_ended<'a>(before: Option<&PodStatus>, now: &'a PodStatus) -> Vec<EndedContainer<'a>> {
     type List = fn(&PodStatus) -> &Option<Vec<ContainerStatus>>;
     let lists: [(&'static str, List); 3] = [

@@ -1,7 +1,7 @@
 //! The parts of a pod's status that it never takes back.
 //!
-//! A `PodWorker` that was started again knows of the pod's past only what the runtime still holds. Instances that were
-//! removed meanwhile were told of before: their number, and how the last one ended, stay told.
+//! A `PodWorker` that was started again knows of the pod's past only what the runtime still holds. The status had instances
+//! that were removed meanwhile: their number, and how the last one ended, stay told.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ mod tests {
         PodStatus { container_statuses: Some(vec![container]), ..PodStatus::default() }
     }
 
-    /// POD-12: a worker that knows less than was told takes nothing back.
+    /// POD-12: a worker that knows less than the status takes nothing back.
     #[test]
     fn counts_and_ends_stay_told() {
         let mut less = Arc::new(status(0, false));

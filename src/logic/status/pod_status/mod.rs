@@ -1,5 +1,5 @@
-//! A pod's `.status` in the API, made from the runtime's objects, results of probes, and the status that was shown before
-//! (upstream's `generateAPIPodStatus`).
+//! A pod's `.status` in the API, made from the runtime's objects, results of probes, and the status before (upstream's
+//! `generateAPIPodStatus`).
 //!
 //! The fields that other components own (foreign conditions excepted) are not filled in here: whoever sends the status
 //! merges it with the object in the API.
@@ -93,7 +93,7 @@ pub struct ContainersInput<'a> {
 pub struct ResourcesInput<'a> {
     /// The conditions of resizes.
     pub resize: &'a ResizeConditions,
-    /// The resources as the runtime was told them; `None` until that is known.
+    /// The resources as the runtime has them from the agent; `None` until that is known.
     pub actuated: Option<&'a PodResources>,
     /// The figures of the pod's cgroup; `None` until they are known.
     pub figures: Option<&'a PodFigures>,
@@ -136,7 +136,7 @@ impl<'a> StatusInput<'a> {
         self.comes_back(newest) || wants_start(self.pod, container, newest)
     }
 
-    /// Whether all containers are being removed, to start over in place: a rule says so, and it was shown or is seen
+    /// Whether all containers are being removed, to start over in place: a rule says so, and the status has it or it is seen
     /// (POD-18; upstream's `ShouldAllContainersRestart`).
     fn restarting_all(&self) -> bool {
         let Some(spec) = self.pod.spec.as_ref().filter(|spec| could_restart_all(spec)) else { return false };

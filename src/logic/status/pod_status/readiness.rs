@@ -52,7 +52,7 @@ fn is_started(input: &StatusInput<'_>, container: Option<&Container>, status: &C
     if let Some(result) = input.containers.probes.startup.get(&id(status)) {
         return *result;
     }
-    // `started` still holds what was shown of this very container before.
+    // `started` still holds the value of this very container from before.
     status.started == Some(true) || container.is_none_or(|container| container.startup_probe.is_none())
 }
 
@@ -69,7 +69,7 @@ fn is_ready(input: &StatusInput<'_>, container: Option<&Container>, status: &Con
     }
 }
 
-/// As the API tells; of a static pod the API's object tells nothing, and what was shown before stands in.
+/// As the API tells; the API's object of a static pod says nothing, and the status before stands in.
 fn was_pod_ready(input: &StatusInput<'_>) -> bool {
     let of_api = input.pod.status.as_ref().filter(|status| status.conditions.is_some());
     of_api.or(input.previous).is_some_and(conditions::is_ready)

@@ -17,7 +17,7 @@ use crate::logic::resources::{
 
 type List = BTreeMap<String, ApiQuantity>;
 
-/// Requests of CPU up to here are one share to the kernel, in thousandths: the number that was given is shown.
+/// Requests of CPU up to here are one share to the kernel, in thousandths: the status has the number that was given.
 const CPU_REQUEST_MIN: i64 = 2;
 /// The same of limits.
 const CPU_LIMIT_MIN: i64 = 10;
@@ -47,7 +47,7 @@ fn keep(list: &mut List, name: &str, shown: Option<&List>) {
     }
 }
 
-/// The resources of a container: in force while it runs, else as given. `before` was shown of this very instance.
+/// The resources of a container: in force while it runs, else as given. `before` is the entry of this very instance.
 pub(super) fn of_container(
     input: &StatusInput<'_>,
     container: &Container,
@@ -63,7 +63,7 @@ pub(super) fn of_container(
     let noted = input.resources.actuated.and_then(|actuated| actuated.containers.get(&container.name));
     let noted = noted.map(|noted| container_amounts(Some(noted), None, false));
     let positive = |value: i64| (value > 0).then_some(value);
-    // A runtime that tells nothing has what it was told.
+    // A runtime that reports nothing has the resources that it got.
     let told = newest.resources.or_else(|| {
         let noted = noted?;
         Some(RuntimeResources {

@@ -87,9 +87,9 @@ fn conditions(api: &PodStatus, own: &PodStatus, ends: bool) -> Vec<PodCondition>
     merged
 }
 
-/// The status with containers as the API server shows them where it lets them be shown in no other way: one that has ended
-/// for good by its policy, and runs again because its pod has another sandbox, as init containers do. The whole status would
-/// be refused for it, and nobody would hear of the rest until it has ended once more.
+/// The status with containers in the form in which the API server lets them appear: one that has ended for good by its
+/// policy, and runs again because its pod has another sandbox, as init containers do. The whole status would be refused for
+/// it, and nobody would hear of the rest until it has ended once more.
 pub fn as_allowed(pod: &Pod, shown: &PodStatus, mut status: PodStatus) -> PodStatus {
     let Some(spec) = pod.spec.as_ref().filter(|spec| !could_restart_all(spec)) else { return status };
     let inits = spec.init_containers.as_deref().unwrap_or_default();

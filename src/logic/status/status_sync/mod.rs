@@ -1,9 +1,9 @@
 //! Writes of pods' statuses to the API server, and the time when a pod may go from it (POD-34, POD-35, POD-36;
 //! upstream's status manager).
 //!
-//! Owned by `StatusManager`. Level-triggered: it keeps what each pod's status is here and what the API server last showed,
-//! and says what is to be sent about the difference, one call a pod at a time. A status that the API server has already
-//! costs nothing: an agent that starts again sends nothing.
+//! Owned by `StatusManager`. Level-triggered: it keeps each pod's status as it is here and as the API server last had it. It
+//! says what to send about the difference, one call a pod at a time. A status that the API server has already costs nothing:
+//! an agent that starts again sends nothing.
 //!
 //! Waits are kept in uptime: the wall clock may be set back, and would hold a status back for as long.
 
@@ -32,8 +32,9 @@ const RECONCILE_PERIOD: Duration = Duration::from_secs(10);
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How long what is merely detail of a pod that is being deleted waits for more: its end follows soon, in the same patch.
 const DETAIL_PAUSE: Duration = Duration::from_secs(1);
-/// How long it waits to be told that a pod which is being deleted is unready as all its containers have ended: its phase
-/// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it takes.
+/// How long a pod that is being deleted waits for the word that it is unready as all its containers have ended: its phase
+/// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it
+/// takes.
 const UNREADY_PAUSE: Duration = Duration::from_secs(2);
 /// The longest wait after a call that failed, before jitter, which may double it: what is not sent yet is tried every 10 s
 /// at least, as upstream does.
@@ -228,7 +229,7 @@ impl StatusSync {
         self.agenda.extend(due.map(|due| (due, uid.clone())));
     }
 
-    /// Whether a status of the pod was told here.
+    /// Whether a status of the pod came from here.
     pub fn has_own(&self, uid: &PodUid) -> bool {
         self.pods.get(uid).is_some_and(|entry| entry.own.is_some())
     }
@@ -340,8 +341,8 @@ impl StatusSync {
         if matches!(answer, Answer::Done(_)) {
             self.release(&[Why::Away]);
         }
-        // The answer may come after the watch said that the pod is gone, or that another one has its name, or after the watch
-        // showed the same: that pod is shared with whoever else knows it, an answer's is not.
+        // The answer may come after the watch said that the pod is gone, or that another one has its name. It may also come
+        // after the watch brought the same: that pod is shared with whoever else knows it, an answer's is not.
         if let Answer::Done(Some(pod)) = &answer
             && self.known_to_server(pod).is_some_and(|known| !is_as_new(known, pod))
         {
@@ -375,7 +376,7 @@ impl StatusSync {
         self.dirty.insert(uid.clone());
     }
 
-    /// Forgets what has no worker: those not in `known` are told as finished.
+    /// Forgets what has no worker: those not in `known` count as finished.
     pub fn keep_only(&mut self, known: &BTreeSet<PodUid>) {
         let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
         for uid in lost {
@@ -436,7 +437,7 @@ impl StatusSync {
         self.dirty.contains(uid) || self.later.contains_key(uid) || self.calling.contains(uid)
     }
 
-    /// The UID of the pod's object in the API, as it was shown last.
+    /// The UID of the pod's object in the API, as the watch last had it.
     fn shown_uid(&self, uid: &PodUid) -> Option<PodUid> {
         let entry = self.pods.get(uid)?;
         let fixed = entry.own.as_ref().filter(|own| own.is_static);
@@ -507,8 +508,8 @@ impl StatusSync {
     }
 }
 
-/// Whether the mirror shows the end of a static pod that is not over, since it has begun a new life, or was refused and is no
-/// more. The API lets no phase go back: this mirror goes, and `MirrorManager` makes another.
+/// Whether the mirror has the end of a static pod that is not over: one that began a new life, or one that was refused and
+/// exists no more. The API lets no phase go back: this mirror goes, and `MirrorManager` makes another.
 fn lives_again(entry: &Entry, shown: &PodStatus) -> bool {
     let phase = |status: &PodStatus| is_terminal(status.phase.as_deref().unwrap_or_default());
     let lives = |own: &Own| own.may_run && !phase(&own.status);

@@ -1,4 +1,4 @@
-//! Tests of what the API server is told of pods.
+//! Tests of what the API server hears of pods.
 
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ fn what_the_api_server_would_refuse_is_not_sent() {
         let told = apply(&api.status.clone().expect("a status"), body);
         let expected = status(of(expected, "Running"));
         assert_eq!((told.phase, told.init_container_statuses), (expected.phase, expected.init_container_statuses));
-        // Once it has ended again, that is told.
+        // Once it has ended again, the API server hears of it.
         sync.own(&uid(), own(of(&again, "Running"), true));
         sync.answered(&uid(), Answer::Failed(None), at(1), 0.0);
         let [Call::Patch { body }] = &calls(&mut sync, at(60))[..] else { panic!("one patch") };

@@ -313,7 +313,8 @@ async fn a_slice_is_started_set_and_stopped_over_the_bus() {
     let settings = CgroupSettings { cpu_shares: Some(512), ..CgroupSettings::default() };
     let once_more = settings.clone();
     let created = setup.call(move |manager| manager.create(&pod(), &settings)).await;
-    // The stand-in's folder has no controllers: the file is told to be missing, the order was given.
+    // The stand-in's folder has no controllers: the played file system says that the file is missing, yet the order was
+    // given.
     assert!(matches!(&created, Err(CgroupError::Write { file, .. }) if file.ends_with("cpu.weight")), "{created:?}");
     let unit = "kubepods-burstable-pod1_2.slice";
     let start = format!(

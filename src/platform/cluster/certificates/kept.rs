@@ -1,4 +1,4 @@
-//! A certificate that the cluster signs for the agent: its files, the one that is shown, and how another is got.
+//! A certificate that the cluster signs for the agent: its files, the one that the agent presents, and how another is got.
 //!
 //! Made by `launch`; shared by `CertificateManager`, which says when, and by connections, which show it. It outlives the
 //! actor's incarnations: what a crash leaves half done is asked for again.
@@ -110,7 +110,7 @@ impl ObtainError {
 }
 
 impl KeptCertificate {
-    /// Keeps those of the store. Until there is another, the one in `live` is shown.
+    /// Keeps those of the store. Until there is another, the agent presents the one in `live`.
     pub fn new(purpose: Purpose, store: FileStore, live: Arc<LiveCertificate>, clock: Arc<dyn Clock>) -> Self {
         Self {
             purpose,
@@ -156,7 +156,7 @@ impl KeptCertificate {
         self.once.is_none()
     }
 
-    /// The one that is shown, unless it has ended.
+    /// The one that the agent presents, unless it has ended.
     pub fn current(&self) -> Option<Pair> {
         let now = self.clock.now();
         self.live.current().filter(|pair| now <= pair.validity().not_after)
@@ -231,7 +231,7 @@ impl KeptCertificate {
         let api = self.first.clone().filter(|_| self.current().is_none()).unwrap_or(api);
         let chain = request_certificate(&api, &request, chance).await.map_err(ObtainError::Request)?;
         let kept = Arc::clone(self);
-        // To its end once begun: what is shown and what is stored are the same at all times.
+        // To its end once begun: the presented one and the stored one are the same at all times.
         let stored = blocking::run(move || kept.store(&chain, &key)).await;
         stored.map_err(|error| ObtainError::Store(error.to_string()))
     }

@@ -134,9 +134,8 @@ pub enum IncompatibleError {
 }
 
 impl RequestError {
-    /// Whether the server is at work, as far as this shows: as upstream, an answer that one may well get for such a
-    /// request says so, anything else that kept it from being made says the opposite, as does a proxy's; `None` once it was
-    /// made.
+    /// Whether the server is at work, as far as this shows: as upstream, an answer that one may well get for such a request
+    /// says so. Anything else that kept it from being made says the opposite, as does a proxy's; `None` once it was made.
     pub fn server_answers(&self) -> Option<bool> {
         match self {
             Self::Api(_, error) => {

@@ -278,7 +278,7 @@ impl Identity for Credentials {
     }
 
     async fn refused(&self, shown: Option<&HeaderValue>) {
-        // Somebody may have laid down better ones. Until they are read, those that were read last are shown.
+        // Somebody may have laid down better ones. Until they are read, the agent presents those that it read last.
         if let Some(known) = self.token().as_mut() {
             known.fresh_until = runtime_clock::now();
         }

@@ -20,7 +20,7 @@ use super::{ApiError, Observed};
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The most bytes read of the body of a refusal.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
-/// The most bytes of a refusal that is plain text which are told on, as in upstream's client.
+/// The most bytes of a refusal in plain text which go into the error, as in upstream's client.
 const TEXT_BYTES_MAX: usize = 2048;
 /// How often a call is made again because the server asks to come back later, as in upstream's client.
 const RETRIES_MAX: usize = 10;

@@ -1,7 +1,7 @@
 //! Leaves `managedFields` out of an object's JSON before it is decoded.
 //!
-//! The record of each field's owner is often half of an object, and decoded it is a tree of hundreds of values that
-//! nobody here reads.
+//! The record of each field's owner is often half of an object. Decoded, it is a tree of hundreds of values that nobody here
+//! reads.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -4,8 +4,8 @@
 //! simulator. It decides nothing; who may be asked for what, and when again, is its callers' business. Where texts reach
 //! people they are those of upstream's client.
 //!
-//! kube gives the client, the resources' paths, the kubeconfig's types and the errors of a call. Requests are built here: its
-//! own end in a bare `?`, which stands in the texts of errors, and its watches last less than 295 s, not up to 10 minutes as
+//! kube gives the client, the resources' paths, the kubeconfig's types and the errors of a call. Requests are built here:
+//! its own end in a bare `?`, which stands in the texts of errors. Its watches last less than 295 s, not up to 10 minutes as
 //! upstream's. So are [`WatchEvent`] and [`ApiError`]: they hold what decisions need, in upstream's words.
 
 pub mod credentials;
@@ -153,7 +153,7 @@ impl ApiServer {
         Self { lanes: Arc::new(lanes), ..self }
     }
 
-    /// The same, and somebody is told of each call.
+    /// The same, and an observer hears of each call.
     #[must_use]
     pub fn observed(self, observed: Option<Observed>) -> Self {
         Self { lanes: Arc::new(Lanes { observed, ..self.lanes.again() }), ..self }

@@ -4,8 +4,8 @@
 //! the server has it, else a list and a watch from its version; a watch that ends is taken up again where it ended, one
 //! whose version is gone begins anew with everything.
 //!
-//! In the place of kube's `runtime`, which lists by pages of 500 past the server's cache, and spreads its waits by chance that
-//! no seed reaches.
+//! In the place of kube's `runtime`. That one lists by pages of 500 past the server's cache, and spreads its waits by chance
+//! that no seed reaches.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -135,8 +135,8 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
     where
         T: FnMut(Followed<K>),
     {
-        // The first one is of the newest, as a streaming list is: a server's cache may be older than what an earlier
-        // process has seen, and an agent that believed it would end pods that were made since.
+        // The first one is of the newest, as a streaming list is: a server's cache may be older than what an earlier process
+        // has seen. An agent that believed it would end pods that were made since.
         let listed = match self.api.list::<K>(self.at, self.selector, self.version.as_deref()).await {
             // Too old, or newer than this server's cache: the newest will do.
             Err(error) if error.is_gone() || error.code() == Some(504) => {

@@ -30,7 +30,7 @@ enum Does {
     Refuses,
 }
 
-/// Follows nodes on a server with this script for ten minutes; says what was asked (at which second) and what was told.
+/// Follows nodes on a server with this script for ten minutes; says what was asked (at which second) and what came.
 async fn run(script: Vec<Does>) -> (Vec<String>, Vec<String>) {
     let asked = Arc::new(Mutex::new(vec![]));
     let (log, began) = (Arc::clone(&asked), super::runtime_clock::now());

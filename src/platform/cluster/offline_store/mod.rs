@@ -128,8 +128,8 @@ pub struct DiskStore {
 
 impl DiskStore {
     /// Opens the store below `root_dir`, and makes its folder. The key is the credential of the service manager where there
-    /// is one in `credentials` (`$CREDENTIALS_DIRECTORY`), else a file beside the records, made at the first time: that
-    /// one keeps records from who gets hold of them alone, not from who reads the whole disk.
+    /// is one in `credentials` (`$CREDENTIALS_DIRECTORY`). Else it is a file beside the records, made at the first time:
+    /// that one keeps records from who gets hold of them alone, not from who reads the whole disk.
     ///
     /// # Errors
     /// When the folder or the key cannot be made or read; the text names it.

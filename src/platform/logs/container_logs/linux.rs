@@ -131,7 +131,7 @@ impl ContainerLogs for LinuxContainerLogs {
 }
 
 impl Watch {
-    /// The size of a log, and whether its next write will be told; `None` when it is no regular file.
+    /// The size of a log, and whether the watch reports its next write; `None` when it is no regular file.
     fn look(&self, folder: &Path, path: &str) -> io::Result<Option<(u64, bool)>> {
         let place = Place::open(folder, path)?;
         let Some(file) = place.directory.read_regular(&[&place.name], Mounts::Cross)? else { return Ok(None) };
@@ -163,7 +163,7 @@ impl Watch {
         loop {
             let event = match written.is_empty() {
                 true => stream.next().await,
-                // Events that are there already are told together.
+                // Events that are there already come together.
                 false => match stream.next().now_or_never() {
                     Some(event) => event,
                     None => return written,

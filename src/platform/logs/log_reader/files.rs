@@ -1,8 +1,8 @@
 //! The files of one log: where they are, which there are, and where reading of them begins.
 //!
-//! Everything is reached from an open directory, segment by segment, and links are refused (SEC-13): a pod that may
-//! write to the node's logs must not have the agent read other files to it. The one link that is followed is Docker's,
-//! to the very file that Docker keeps for the container that is asked for, wherever its data-root is.
+//! Everything is reached from an open directory, segment by segment, and links are refused (SEC-13): a pod that may write to
+//! the node's logs must not have the agent read other files to it. The one link that the reader follows is Docker's, to the
+//! very file that Docker keeps for the container that is asked for, wherever its data-root is.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -19,7 +19,8 @@ use crate::platform::files::safe_path::{Directory, Mounts};
 
 /// Below its data-root, wherever that is, Docker keeps a container's log as `containers/<id>/<id>-json.log`.
 const DOCKER_CONTAINERS: &str = "containers";
-/// Rotated files of one log that are looked at, the newest ones: as many as a node may reasonably be told to keep.
+/// Rotated files of one log that are looked at, the newest ones: as many as an administrator may reasonably ask a node to
+/// keep.
 const ROTATED_MAX: usize = 64;
 /// Read at once when lines are counted.
 const COUNT_BLOCK: usize = 128 * 1024;
@@ -250,8 +251,8 @@ pub(super) fn tail_of(file: &File, lines: u64, ended: &AtomicBool) -> io::Result
 pub(super) struct Ending {
     /// The last line has no end: the runtime was ended while it wrote.
     pub(super) unfinished: bool,
-    /// The last entry is a piece of a line that goes on in the next file: a runtime that is told to open another file
-    /// takes what it has read of a line to be all there is.
+    /// The last entry is a piece of a line that goes on in the next file: a runtime that has to open another file takes the
+    /// part of a line that it has read to be all there is.
     pub(super) goes_on: bool,
 }
 

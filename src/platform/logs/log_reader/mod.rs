@@ -57,11 +57,11 @@ pub enum LogReadError {
 /// The result of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// More to be shown; never empty, at most some hundred KiB.
+    /// More for the reader; never empty, at most some hundred KiB.
     Shown(Bytes),
     /// All that is there was read. If it is followed, there may be more after [`OpenLog::changed`].
     AtEnd,
-    /// All that was wanted was shown.
+    /// The reader has all that it wanted.
     Done,
 }
 
@@ -92,7 +92,7 @@ pub trait LogReader: Send + Sync {
 pub trait OpenLog: Send {
     /// The next part, in the order of writing.
     async fn read(&mut self) -> Result<Part, LogReadError>;
-    /// Waits until there may be more. No change since the first call is missed; before it, nothing is told.
+    /// Waits until there may be more. No change since the first call is missed; before it, no change is reported.
     async fn changed(&mut self) -> Change;
     /// Begins to hear of changes: from now on none is missed.
     fn listen(&mut self);

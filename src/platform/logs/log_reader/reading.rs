@@ -21,7 +21,7 @@ const BLOCK: usize = 256 * 1024;
 /// Read at once after a wait: most often there is little.
 const BLOCK_AFTER_WAIT: usize = 16 * 1024;
 
-/// Read in one go when nothing of it is shown.
+/// Read in one go when the reader gets nothing of it.
 const BLOCKS_MAX: usize = 64;
 
 /// A file that is read, or will be.
@@ -33,7 +33,7 @@ enum Source {
 /// The result of one go of reading.
 pub(super) enum Step {
     Shown(Bytes),
-    /// Much was read, and nothing of it is to be shown: it is somebody else's turn.
+    /// Much was read, and the reader gets nothing of it: it is somebody else's turn.
     NothingYet,
     AtEnd,
     /// All is read, and another log has taken this one's place: what comes late is waited for, once.
@@ -232,12 +232,12 @@ fn source(file: LogFile, lines_to_skip: u64) -> io::Result<Source> {
     })
 }
 
-/// The files that what is wanted reaches back to, oldest first, each at the place where reading begins (PAIN-25), and how
-/// many pieces of lines are among the lines to be read that do not count as lines.
+/// The files that the request reaches back to, oldest first, each at the place where reading begins (PAIN-25). Also how many
+/// pieces of lines are among the lines to be read that do not count as lines.
 ///
-/// Lines are counted back from the end, a time is looked for in the first line of each file, and all of the log is all
-/// files of it. Upstream reads `live` alone, so that what is shown depends on when the log was rotated last. As upstream,
-/// each piece of a line counts; but not the piece that is one only because the log was rotated within the line.
+/// Lines are counted back from the end. A time is looked for in the first line of each file, and all of the log is all files
+/// of it. Upstream reads `live` alone, so that its answer depends on when the log was rotated last. As upstream, each piece
+/// of a line counts; but not the piece that is one only because the log was rotated within the line.
 fn sources(
     folder: &LogFolder,
     live: File,

@@ -2,8 +2,8 @@
 //!
 //! Nearly every probe's answer is, and probes are most of what a quiet node does. Such an answer is read where it lies;
 //! every other one (in pieces, in chunks, until the end of the connection, redirecting, too large, odd) goes on over
-//! `hyper`, which hears it from its beginning. So what is right and wrong in HTTP is decided there alone: what is taken
-//! here, `hyper` would take the same way.
+//! `hyper`. That hears it from its beginning. So what is right and wrong in HTTP is decided there alone: what is taken here,
+//! `hyper` would take the same way.
 
 use std::future::poll_fn;
 use std::io;
@@ -80,7 +80,7 @@ fn whole(heard: &[u8], body_max: usize) -> Option<Answer> {
     is_whole.then(|| Answer { status, body: body.to_vec(), cut: false })
 }
 
-/// The body's length, if it is told once, and in no other way.
+/// The body's length, if the header has it once, and in no other way.
 fn content_length(headers: &[httparse::Header]) -> Option<usize> {
     let mut length = None;
     for header in headers {

@@ -8,7 +8,7 @@ pub enum WireError {
     /// There is nowhere to send the request.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A header cannot be sent. Its value may be a secret, so it is not shown.
+    /// A header cannot be sent. Its value may be a secret, so no error has it.
     #[error("net/http: invalid header field {part} {name:?}")]
     Header {
         /// `name` or `value for`.

@@ -97,7 +97,7 @@ fn outcome_of(outcome: Result<Answer, ExchangeError>) -> ProbeOutcome {
             let body = String::from_utf8_lossy(&body);
             ProbeOutcome::Warning(format!("Probe terminated redirects, Response body: {body}"))
         }
-        // As upstream, the body is not told: it may hold what a reader of Events must not see.
+        // As upstream, the result leaves the body out: it may hold what a reader of Events must not see.
         Ok(Answer { status, .. }) => ProbeOutcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
         Err(error @ ExchangeError::Get { .. }) => ProbeOutcome::Failure(error.to_string()),
         Err(error @ ExchangeError::Body(_)) => ProbeOutcome::Error(error.to_string()),

@@ -1,8 +1,8 @@
 //! Directories of file servers (VOL-38). Not mounted by this process: the host's helper speaks with the server. Keeps
 //! nothing.
 //!
-//! A server that does not answer makes each call hang that touches the mount, so what is mounted is read from the mount
-//! table and nothing here looks at the directory itself.
+//! A server that does not answer makes each call hang that touches the mount. So mounts are read from the mount table, and
+//! nothing here looks at the directory itself.
 
 use std::io;
 use std::time::Duration;

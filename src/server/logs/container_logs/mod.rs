@@ -1,7 +1,7 @@
 //! `/containerLogs/{namespace}/{pod}/{container}`: what a container wrote, and writes (SRV-33 to SRV-37).
 //!
 //! Reads the query, asks `StatusManager` which instance is meant, and then the runtime where its log is. Headers go out
-//! before the log is opened, as upstream's do: what goes wrong from there on is told in the body.
+//! before the log is opened, as upstream's do: an error from there on goes into the body.
 
 mod stream;
 

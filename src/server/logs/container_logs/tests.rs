@@ -39,7 +39,7 @@ async fn what_cannot_be_answered_is_told_in_upstreams_words() {
     }
 }
 
-/// SRV-33: what goes wrong after the headers is told in the body, and no type is named.
+/// SRV-33: an error after the headers goes into the body, and no type is named.
 #[tokio::test(flavor = "multi_thread")]
 async fn trouble_with_the_log_is_told_in_the_body() {
     let node = Node::with_socket();

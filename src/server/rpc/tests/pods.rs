@@ -138,7 +138,7 @@ async fn there_is_a_bound_to_watches_and_one_that_ends_makes_room() {
     tokio::time::timeout(PATIENCE, again).await.expect("there is room again");
 }
 
-/// Strikes `StatusManager` at its next message, once it is told to.
+/// Strikes `StatusManager` at its next message, once the test says so.
 #[derive(Default)]
 struct OnDemand(AtomicBool);
 

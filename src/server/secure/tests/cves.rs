@@ -121,8 +121,8 @@ async fn cve_2019_9512_cve_2019_9514_cve_2023_44487_cve_2023_39325_sec_37_http_2
     assert_eq!(ask(served.connect(served.admin()).await, "GET", "/healthz").await.status.as_u16(), 200);
 }
 
-/// CVE-2018-1002105: a connection whose upgrade was refused leads to nothing but the guard again, and no right that
-/// somebody has on one request counts for the next.
+/// CVE-2018-1002105: a connection whose upgrade was refused leads to nothing but the guard again. No right that somebody has
+/// on one request counts for the next.
 #[tokio::test]
 async fn cve_2018_1002105_what_follows_a_refused_upgrade_is_a_request_of_its_own() {
     let served = Served::new().await;

@@ -74,7 +74,7 @@ fn failed(problem: &str) -> Reply {
 }
 
 async fn resource(State(shared): State<Shared>) -> Reply {
-    // An error is told as a metric, so that the scrape itself does not fail.
+    // An error becomes a metric, so that the scrape itself does not fail.
     let snapshot = snapshot(&shared, Wanted::RESOURCES).await.ok();
     scrape::text(resource_metrics::text(snapshot.as_deref()))
 }

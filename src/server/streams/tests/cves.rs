@@ -53,8 +53,8 @@ async fn cve_2018_1002102_cve_2020_8559_sec_32_a_redirect_of_the_runtime_leads_n
     assert!(!foreigner.was_dialled());
 }
 
-/// CVE-2018-1002105: after an upgrade that was refused nothing that the client sends reaches the runtime, neither what
-/// came with the request nor what comes after the answer.
+/// CVE-2018-1002105: after an upgrade that was refused nothing that the client sends reaches the runtime. That holds for
+/// what came with the request and for what comes after the answer.
 #[tokio::test]
 async fn cve_2018_1002105_a_refused_upgrade_leaves_no_way_to_the_runtime() {
     let stage = Stage::new().await;
@@ -96,8 +96,8 @@ async fn cve_2022_31030_cve_2022_1708_the_output_of_a_command_is_bounded() {
     assert_eq!((status, body.as_str()), (200, "out;err"));
 }
 
-/// CVE-2022-23471, CVE-2025-64329: each attach costs some runtimes something for ever, so that no more than a burst of
-/// them reaches it, also when every one of them ends at once.
+/// CVE-2022-23471, CVE-2025-64329: each attach costs some runtimes something for ever. So no more than a burst of them
+/// reaches it, also when every one of them ends at once.
 #[tokio::test]
 async fn cve_2022_23471_cve_2025_64329_a_container_is_attached_to_so_often_and_no_more() {
     let stage = Stage::with(|streams| {

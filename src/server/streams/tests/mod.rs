@@ -112,7 +112,7 @@ async fn what_is_wrong_with_a_request_is_told_in_upstreams_words() {
     }
 }
 
-/// SRV-47, SEC-34: what the runtime is asked, and what it is not told.
+/// SRV-47, SEC-34: which calls the runtime gets, and which it never gets.
 #[tokio::test]
 async fn the_runtime_is_asked_as_upstream_asks_and_learns_no_secret() {
     let stage = Stage::new().await;

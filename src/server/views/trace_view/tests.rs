@@ -109,7 +109,7 @@ fn spans_of_time_have_one_unit() {
 }
 
 proptest! {
-    /// However causes point, each turn is told exactly once.
+    /// However causes point, the page has each turn exactly once.
     #[test]
     fn the_story_tells_every_turn_once(causes in prop::collection::vec(prop::option::of(0u64..40), 1..40)) {
         let turns: Vec<Turn> = causes.iter().zip(0..).map(|(cause, id)| {

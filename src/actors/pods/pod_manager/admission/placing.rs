@@ -39,7 +39,7 @@ impl PodManager {
             pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(PodUid::from).collect();
         let holders = self.holders();
         let running = asked.into_iter().filter(|uid| self.held.holds(uid)).collect();
-        // Sent within the turn, so that it cannot overtake or fall behind what is told of holders.
+        // Sent within the turn, so that it cannot overtake or fall behind the news of holders.
         let (reply, answer) = ractor::concurrency::oneshot();
         let request = PlaceRequest { pods, holders: holders.clone(), running, reply: RpcReplyPort::from(reply) };
         let message = AllocationManagerMsg::Hardware(HardwareMsg::Place(request));

@@ -1,5 +1,5 @@
-//! `PodManager`'s second look at the Node: a pod that only the Node's labels keep from here may know newer ones than were
-//! heard, and is refused for good only by what the API server says then (POD-31).
+//! `PodManager`'s second look at the Node: a pod that only the Node's labels keep from here may know newer labels than the
+//! agent. The agent refuses it for good only by what the API server says then (POD-31).
 
 use std::sync::Arc;
 

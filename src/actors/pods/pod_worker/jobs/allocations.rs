@@ -1,5 +1,5 @@
-//! A pod worker's questions to `AllocationManager`: what the runtime was told of the pod's resources, notes of it, and where
-//! its containers run.
+//! A pod worker's questions to `AllocationManager`: the pod's resources as the runtime has them from the agent, notes of
+//! them, and where its containers run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const PINNING_PATIENCE: Duration = Duration::from_secs(10);
 /// Patience with a plugin before a container starts: that of `DevicePlugins` with the call, and a little.
 const PRE_START_PATIENCE: Duration = Duration::from_secs(35);
 
-/// Asks what the runtime was told of the pod before.
+/// Asks for the pod's resources as the runtime had them before.
 pub(in super::super) fn recall(
     to: &Address<AllocationManagerMsg>,
     uid: &PodUid,
@@ -45,7 +45,7 @@ pub(in super::super) fn recall(
     context.start("recall resources", uid.to_string(), work, |outcome| PodWorkerMsg::Recalled(outcome.into()));
 }
 
-/// Notes what the runtime is told.
+/// Notes the resources that the runtime gets.
 pub(super) async fn note(
     to: &Address<AllocationManagerMsg>,
     uid: &PodUid,

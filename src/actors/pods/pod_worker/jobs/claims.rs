@@ -73,7 +73,7 @@ impl JobSite {
     }
 }
 
-/// A failure is told in upstream's words; what merely lasts needs none.
+/// A failure is in upstream's words; what merely lasts needs none.
 fn named(what: &str, failure: ClaimFailure) -> ClaimFailure {
     match failure.in_processing {
         true => failure,

@@ -49,7 +49,7 @@ impl JobSite {
     }
 
     /// The configuration of a sandbox that is to be made, by what the node's resolver configuration says now. Its warnings
-    /// are told, to the node what concerns it.
+    /// become Events, those about the node too.
     pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {
         let dns = self.dns().await?;
         let no_quota = self.pinning(pod, None, cause).await?.no_quota;
@@ -73,7 +73,7 @@ impl JobSite {
     pub(super) async fn made_sandbox(&self, pod: &Pod, attempt: u32) -> Result<PodSandboxConfig, MappingError> {
         let settings = &self.tools.settings.node.dns;
         let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
-        // Its quota was told when it was made.
+        // Its quota was set when it was made.
         Ok(self.sandbox_config(pod, attempt, dns, false)?.0)
     }
 

@@ -23,8 +23,8 @@ use crate::platform::cluster::objects::{looked, patiently};
 use crate::platform::volumes::VolumeError;
 
 impl JobSite {
-    /// Where the container's variables come from (CRI-13). A source that cannot be had is told as such: whether that
-    /// matters is decided with the environment.
+    /// Where the container's variables come from (CRI-13). A source that cannot be had gives its name as the error: whether
+    /// that matters is decided with the environment.
     pub(super) async fn environment_sources(
         &self,
         pod: &Pod,
@@ -123,7 +123,7 @@ impl JobSite {
     /// an Event, and the pull is tried with the rest.
     ///
     /// # Errors
-    /// As upstream, one that is there and cannot be read keeps every image from being pulled. Its content is not told.
+    /// As upstream, one that is there and cannot be read keeps every image from being pulled. No log has its content.
     pub(super) async fn credentials(&self, pod: &Pod, image: &str, cause: &Cause) -> Result<Vec<Credential>, String> {
         let references = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
         let names: Vec<&str> =

@@ -35,8 +35,8 @@ impl From<String> for HookFailure {
 pub(super) type LateHook<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 impl JobSite {
-    /// Runs the container's preStop hook, where it has one. Waits for it for at most `grace`; gives how long it took, and the
-    /// hook where it goes on. One that fails changes nothing but that it is told.
+    /// Runs the container's preStop hook, where it has one. Waits for it for at most `grace`; gives how long it took, and
+    /// the hook where it goes on. One that fails changes nothing but an Event.
     pub(super) async fn pre_stop<'a>(
         &'a self,
         container: &'a Container,

@@ -200,7 +200,7 @@ impl Resizing<'_> {
         Ok(())
     }
 
-    /// Tells the runtime what the pod may use. One that cannot be told need not be.
+    /// Tells the runtime what the pod may use. One that does not get there does no harm.
     async fn tell_runtime(&self, figures: &PodFigures) -> Result<(), String> {
         let Some(sandbox) = &self.work.sandbox else { return Ok(()) };
         let overhead = self.site.overhead(self.pod);

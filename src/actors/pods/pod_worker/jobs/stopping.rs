@@ -160,8 +160,8 @@ impl JobSite {
         }
     }
 
-    /// Stops the container while its hook, where that is late, goes on: the hook's process ends with the container, not before
-    /// (POD-23). How it ended is told shortly after.
+    /// Stops the container while its hook, where that is late, goes on: the hook's process ends with the container, not
+    /// before (POD-23). Its end becomes known shortly after.
     async fn stop_beside(&self, late: Option<LateHook<'_>>, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
         let stop = self.tools.adapters.runtime.stop_container(id, grace);
         let Some(mut hook) = late else { return stop.await };

@@ -58,7 +58,7 @@ impl Checkpoints for HeldFiles {
     }
 }
 
-/// Hands what is told to `DevicePlugins` to the test.
+/// Hands messages to `DevicePlugins` to the test.
 struct Plugins(mpsc::UnboundedSender<DevicePluginsMsg>);
 
 impl Actor for Plugins {

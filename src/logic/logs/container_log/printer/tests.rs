@@ -46,7 +46,7 @@ fn partial_lines_are_joined_under_one_time() {
     assert_eq!(printed(&log, stamped), format!("{one} abc\n{two} d\n{two} \n"));
 }
 
-/// SRV-35: Docker's lines are shown as they are.
+/// SRV-35: The printer gives out Docker's lines as they are.
 #[test]
 fn dockers_lines_are_shown() {
     let line = |text: &str| format!("{{\"log\":\"{text}\",\"stream\":\"stdout\",\"time\":\"{}\"}}\n", stamp(1));
@@ -126,7 +126,7 @@ fn strange_lines_are_passed_over_and_counted() {
     assert_eq!((out.as_slice(), printer.strange_lines()), (b"a\nb\n".as_slice(), 2));
 }
 
-/// SEC-14: a line of any length is shown with what little is kept of it.
+/// SEC-14: the printer gives out a line of any length with what little it keeps of the line.
 #[test]
 fn a_line_without_end_is_shown_in_pieces() {
     for (tag, end) in [("F", "\n"), ("P", "")] {

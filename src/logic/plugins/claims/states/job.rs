@@ -49,7 +49,7 @@ pub enum Progress {
         driver: String,
         /// The call.
         call: ClaimCall,
-        /// Since when. A moment, not a span, so that it is told once.
+        /// Since when. A moment, not a span, so that one message is enough.
         since: Option<Moment>,
     },
 }

@@ -30,7 +30,7 @@ pub struct ResizeMeans {
 pub struct Resizing {
     /// `None`: nothing is resized.
     means: Option<ResizeMeans>,
-    /// The resources as the runtime was told them, once they were read; before, no container is resized.
+    /// The resources as the runtime has them from the agent, once they were read; before, no container is resized.
     actuated: Option<PodResources>,
     /// The results of this worker's own jobs since.
     noted: PodResources,

@@ -462,7 +462,7 @@ fn while_the_runtime_is_unwell_nothing_is_begun() {
     assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["sandbox 0", "prepare anew", "image a"]);
 }
 
-/// POD-21: what was removed before the agent was started counts, if the API server was told of it.
+/// POD-21: an instance that was removed before the agent started counts, if the API server has heard of it.
 #[test]
 fn restarts_are_counted_on_from_what_was_told() {
     let told = |restart_count: i32, has_run: bool| {

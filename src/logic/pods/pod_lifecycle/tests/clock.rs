@@ -103,8 +103,8 @@ fn an_end_in_the_future_has_just_happened() {
     assert_eq!(script.passes(1), ["image a"]);
 }
 
-/// PRB-23: readiness outlives an agent that finds the clock set back since the container was started, and is not taken over by one
-/// that was started since.
+/// PRB-23: readiness outlives an agent that finds the clock set back since the container started. A container that started
+/// since does not take it over.
 #[test]
 fn an_earlier_agents_containers_are_known_whatever_the_clock_shows() {
     let pod = a_pod("Always", &[], &["a"]);

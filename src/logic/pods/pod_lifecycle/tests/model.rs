@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::*;
 
-/// Observations kept to be told late.
+/// Observations kept for later use.
 const LOOKS_MAX: usize = 8;
 
 /// How a job ends.
@@ -32,7 +32,7 @@ pub(super) enum Event {
     SeenInPart(usize),
     /// The runtime is looked at, and the account kept.
     Looked,
-    /// An account kept is told.
+    /// A kept observation reaches the worker.
     ToldLate(usize),
     /// A container ends by itself.
     Exits(usize, i32),

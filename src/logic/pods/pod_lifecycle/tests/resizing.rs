@@ -17,7 +17,7 @@ fn with_cpu(mut pod: Pod, amount: &str) -> Pod {
     pod
 }
 
-/// A pod whose one container runs; nothing is known yet of what the runtime was told.
+/// A pod whose one container runs; nothing is known yet of the resources that the runtime has.
 fn resized(pod: &Pod, per_pod: bool) -> Script {
     resized_with(pod, per_pod, ResizeGates::default())
 }

@@ -30,7 +30,7 @@ fn a_pod_waits_for_what_was_just_begun() {
     assert_eq!(waits(&script), ["its containers to stop, within 7s"]);
 }
 
-/// PAIN-16: what an earlier machine was told counts until probes say something else, and goes with its container.
+/// PAIN-16: the readiness that an earlier machine knew counts until probes say something else, and goes with its container.
 #[test]
 fn what_probes_said_before_counts_for_the_containers_that_are_there() {
     let pod = a_pod("Always", &[], &["a"]);

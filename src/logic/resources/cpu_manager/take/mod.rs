@@ -2,7 +2,7 @@
 //!
 //! Pure and the same for the same input. Free CPUs are taken in the largest whole parts that fit, from the fullest places
 //! first, so that large parts stay whole for later. Differences from upstream are in docs/differences.md: a part counts as
-//! free only when all of its own CPUs are free, and the best combination of NUMA nodes is kept as it was found.
+//! free only when all of its own CPUs are free. The best combination of NUMA nodes is kept as it was found.
 
 mod accumulator;
 mod distributed;

@@ -39,7 +39,7 @@ fn res_24_cpus_are_taken_as_upstream_takes_them() {
     }
 }
 
-/// A manager and the pods that it was told of, as `policy.txt` goes on.
+/// A manager and its pods, as `policy.txt` goes on.
 struct Story {
     manager: Result<CpuManager, String>,
     pods: BTreeMap<String, Pod>,

@@ -43,11 +43,11 @@ fn a_running_container_shows_what_is_in_force_and_another_what_was_given() {
     let (requests, limits) = ("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi");
     let mut setup = given(requests, limits, runtime_resources(50, 80, 16 << 20));
     assert_eq!(resources_of(&setup), resources("cpu=50m,memory=10Mi", "cpu=80m,memory=16Mi"));
-    // Of memory that is asked for the runtime knows nothing: what it was told was noted.
+    // Of memory that is asked for the runtime knows nothing: the resources that it got were noted.
     let noted = [("a".to_owned(), resources("cpu=1,memory=12Mi", "cpu=1,memory=1Gi"))].into_iter().collect();
     setup.actuated = Some(PodResources { containers: Arc::new(noted), pod: None });
     assert_eq!(resources_of(&setup), resources("cpu=50m,memory=12Mi", "cpu=80m,memory=16Mi"));
-    // So has one that tells nothing at all what it was told.
+    // So has one that reports nothing at all the resources that it got.
     setup.runtime.containers[0].resources = None;
     assert_eq!(resources_of(&setup), resources("cpu=1,memory=12Mi", "cpu=1,memory=1Gi"));
     setup.runtime.containers[0] =

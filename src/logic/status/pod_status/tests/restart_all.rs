@@ -1,5 +1,5 @@
-//! The status of pods that start over in place (POD-18), of ephemeral containers (POD-22), of pods past their deadline
-//! (POD-25), and of those without their volumes (POD-16).
+//! The status of pods that start over in place (POD-18), and of ephemeral containers (POD-22). Also of pods past their
+//! deadline (POD-25), and of those without their volumes (POD-16).
 
 use k8s_openapi::api::core::v1::{
     ContainerRestartRule, ContainerRestartRuleOnExitCodes, ContainerStateTerminated, EphemeralContainer,
@@ -55,7 +55,7 @@ fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
         assert_eq!(reasons(&status, name), expected, "{name}");
     }
     assert_eq!(status.phase.as_deref(), Some(RUNNING), "it must never look finished");
-    // All begins anew, and what was is told as the last state.
+    // All begins anew, and the former instance appears as the last state.
     setup.runtime.containers = vec![instance("i", 1, Running, 0)];
     let status = setup.step();
     assert_eq!(reasons(&status, "i"), (None, restarting(), 1));

@@ -1,4 +1,4 @@
-//! Tests of pods that end, begin anew or are forgotten, and of what is told of them then.
+//! Tests of pods that end, begin anew or are forgotten, and of what the API server hears of them then.
 
 use super::*;
 

@@ -19,7 +19,7 @@ use crate::platform::host::program::Program;
 
 /// Versions of the protocol that are spoken.
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
-/// The extension of a cluster that its programs are told, as their configuration.
+/// The extension of a cluster that its programs get, as their configuration.
 const CONFIG_EXTENSION: &str = "client.authentication.k8s.io/exec";
 /// How long the program may take. Upstream waits for ever, and with it every call.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -121,7 +121,7 @@ impl Kubeconfig {
             |what: &dyn std::fmt::Display| wrong(format!("error loading config file \"{}\": {what}", path.display()));
         let text = String::from_utf8(text).map_err(|_| fault(&"it is not UTF-8"))?;
         let json = to_json(&text, Duplicates::LastWins).map_err(|error| fault(&error))?;
-        // A value that does not fit may be a secret, so it is not shown.
+        // A value that does not fit may be a secret, so no error has it.
         let document: Result<Option<Document>, _> = serde_json::from_value(json);
         let document = document.ok().map(Option::unwrap_or_default).filter(is_sound);
         let document = document.ok_or_else(|| fault(&"a field has a value of another kind than it should"))?;

@@ -169,8 +169,8 @@ pub(super) async fn dial(host: &str, port: u16) -> Result<TcpStream, TransportEr
 /// Connects to whichever address is there first; they are begun in their order, each with a lead on the next. Where none
 /// is there, how the first that said so failed. There is one address at least.
 ///
-/// A caller may wait less long for a connection than an address that swallows packets is silent (a heartbeat does), and
-/// would begin with that one each time.
+/// A caller (a heartbeat, for one) may wait less long for a connection than an address that swallows packets is silent. It
+/// would begin with that address each time.
 async fn race<S, F: Future<Output = io::Result<S>>>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,

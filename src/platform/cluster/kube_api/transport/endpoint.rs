@@ -69,7 +69,7 @@ impl Endpoint {
         &self.prefix
     }
 
-    /// Host and port as the server is told them.
+    /// Host and port as the server gets them.
     pub(super) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         self.port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))

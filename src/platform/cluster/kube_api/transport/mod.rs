@@ -74,8 +74,8 @@ pub trait Identity: Send + Sync {
     fn impersonation(&self) -> Option<&HeaderMap> {
         None
     }
-    /// The server did not accept what was shown (401), with this authorization. Other answers may have been faster, so that
-    /// it is not what is shown now.
+    /// The server did not accept the credentials (401), with this authorization. Other answers may have been faster, so that
+    /// the credentials are others now.
     async fn refused(&self, _shown: Option<&HeaderValue>) {}
 }
 
@@ -159,7 +159,7 @@ impl Transport {
         }
     }
 
-    /// The same connections; somebody is told of each call that servers made from now on make over them.
+    /// The same connections; an observer hears of each call that servers made from now on make over them.
     #[must_use]
     pub fn observed(self, observer: Arc<dyn Observer>, clock: Arc<dyn Clock>) -> Self {
         let observed = Observed::new(observer, clock, &self.shared.settings.server.authority());

@@ -1,4 +1,5 @@
-//! The transport against a server on loopback, in real time: what opens a connection, what closes it, what is told.
+//! The transport against a server on loopback, in real time: what opens a connection, what closes it, which calls the
+//! observer hears of.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -48,7 +48,7 @@ impl Logs {
 
 const NOON: Moment = Moment(1_800_000_000_000_000_000);
 
-/// PAIN-24: each write after a look is told, the first of many alone.
+/// PAIN-24: the watch reports each write after a look, the first of many alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_write_after_a_look_is_told() {
     let logs = Logs::new();

@@ -187,7 +187,7 @@ async fn a_time_reaches_back_over_rotated_files() {
     }
 }
 
-/// SRV-36: a last line without an end is shown, but is none of the last lines; with follow it is waited for.
+/// SRV-36: a last line without an end comes out, but is none of the last lines; with follow it is waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unfinished_line_is_shown_last() {
     let logs = Logs::new();
@@ -201,7 +201,7 @@ async fn an_unfinished_line_is_shown_last() {
     until(&mut *log, "3\n").await;
 }
 
-/// SRV-37, PAIN-26: what is written is shown, over rotations, in order, none of it lost or twice.
+/// SRV-37, PAIN-26: the reader gets all that is written, over rotations, in order, none of it lost or twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_is_followed_over_rotations() {
     let logs = Logs::new();
@@ -240,7 +240,7 @@ async fn a_log_that_is_cut_short_goes_on() {
     until(&mut *log, &words(5..6)).await;
 }
 
-/// SRV-37: many wait for one directory; each is told, also when the one that reads for all has left.
+/// SRV-37: many wait for one directory; each one hears of it, also when the one that reads for all has left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_followers_are_all_told() {
     let logs = Arc::new(Logs::new());

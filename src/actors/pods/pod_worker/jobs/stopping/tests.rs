@@ -163,7 +163,7 @@ async fn a_pod_that_only_the_runtime_knows_has_no_hooks() {
     assert_eq!((asked[0].as_str(), well), ("StopContainer main-1 2", true));
 }
 
-/// One that cannot be removed keeps none of the others, and each that stays is told.
+/// One that cannot be removed keeps none of the others, and the error names each that stays.
 #[tokio::test(start_paused = true)]
 async fn dead_containers_are_removed_each_whatever_becomes_of_the_others() {
     let setup = Setup::new(json!({ "containers": [] }));
