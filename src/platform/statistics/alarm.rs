@@ -18,10 +18,11 @@ use super::groups::Hierarchies;
 use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::resources::CgroupVersion;
 
-/// Tasks waited for memory for 100 ms within a second. Windows of other lengths than 2 s need a privilege.
-const STALL: &str = "some 100000 1000000";
+/// Tasks waited for memory for 100 ms within a second. Windows of other lengths than 2 s need a privilege. The kernel takes
+/// the last byte of an order for its end, whatever it is, so there is one to take.
+const STALL: &str = "some 100000 1000000\0";
 /// The same share, for a process without that privilege.
-const STALL_UNPRIVILEGED: &str = "some 200000 2000000";
+const STALL_UNPRIVILEGED: &str = "some 200000 2000000\0";
 
 /// Why the kernel wakes nobody.
 #[derive(Debug, thiserror::Error)]
@@ -93,12 +94,7 @@ impl Armed {
             Some(proc) => open(proc, "pressure/memory", OFlags::RDWR | OFlags::NONBLOCK),
             None => open(here, "memory.pressure", OFlags::RDWR | OFlags::NONBLOCK),
         };
-        let trigger = pressure.and_then(|file| {
-            let set = |order: &str| rustix::io::write(&file, order.as_bytes());
-            set(STALL).or_else(|_| set(STALL_UNPRIVILEGED))?;
-            Ok(file)
-        });
-        match trigger {
+        match pressure.and_then(with_trigger) {
             Ok(file) => self.sources.push(Source { file, interest: Interest::PRIORITY, kept: None }),
             Err(error) => tracing::debug!(%error, "no alarm about tasks that wait for memory"),
         }
@@ -128,6 +124,13 @@ impl Armed {
         first.map(|mut guard| guard.retain_ready())?;
         Ok(())
     }
+}
+
+/// A file of pressure that becomes ready when tasks wait for long.
+fn with_trigger(file: OwnedFd) -> io::Result<OwnedFd> {
+    let set = |order: &str| rustix::io::write(&file, order.as_bytes());
+    set(STALL).or_else(|_| set(STALL_UNPRIVILEGED))?;
+    Ok(file)
 }
 
 #[expect(deprecated, reason = "it is for types that give away files they do not own; its successor is unsafe")]
@@ -166,6 +169,18 @@ mod tests {
         };
         assert!(matches!(fires(1).await, Ok(Ok(()))));
         assert!(fires(1 << 60).await.is_err(), "nobody uses so much");
+    }
+
+    /// EVI-34: the kernel takes the order, and an order without its last byte it does not.
+    #[test]
+    fn live_evi_34_the_kernel_watches_over_stalls() {
+        let file = || OwnedFd::from(fs::File::options().read(true).write(true).open("/proc/pressure/memory").expect("it"));
+        if fs::File::options().write(true).open("/proc/pressure/memory").is_err() {
+            return crate::skips::needs("a kernel that counts pressure, and root");
+        }
+        with_trigger(file()).expect("taken");
+        let cut = STALL_UNPRIVILEGED.trim_end_matches('\0');
+        rustix::io::write(file(), cut.as_bytes()).expect_err("its window lacks a digit");
     }
 
     #[test]
