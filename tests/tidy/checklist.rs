@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::settle;
-use crate::source::{Source, sources, top};
+use crate::source::{Source, sources, text_files, top};
 
 /// The table, from the top of the repository.
 const TABLE: &str = "tests/checklist.txt";
-/// The checks of the virtual machine.
-const GUEST: &str = "tests/vm/guest.sh";
+/// The scripts with the checks of the virtual machines.
+const MACHINES: &str = "tests/vm/";
 
 /// The ids of each checklist, as ranges with both ends: all that there are.
 pub const RANGES: &[(&str, &[(u32, u32)])] = &[
@@ -89,7 +89,7 @@ const NAMED: &str = "SEC-";
 
 /// The layers, the nearest to real pods first, and where their tests are.
 const LAYERS: &[(&str, &str)] =
-    &[("live", "tests/live/"), ("vm", GUEST), ("sim", "tests/sim/"), ("wire", "tests/wire/"), ("lib", "src/")];
+    &[("live", "tests/live/"), ("vm", MACHINES), ("sim", "tests/sim/"), ("wire", "tests/wire/"), ("lib", "src/")];
 
 /// A line of the table.
 struct Line {
@@ -131,7 +131,7 @@ impl Line {
     }
 
     /// The fault in it by itself.
-    fn complaint(&self, files: &BTreeMap<String, Source>, guest: &str) -> Option<String> {
+    fn complaint(&self, files: &BTreeMap<String, Source>, scripts: &BTreeMap<String, String>) -> Option<String> {
         if self.place.is_none() {
             return Some(format!("{} is no id of the checklists that are told of here", self.id));
         }
@@ -149,8 +149,9 @@ impl Line {
         if !path.starts_with(LAYERS[rank].1) {
             return Some(format!("{path} holds no tests of the layer {}", self.layer));
         }
-        if path == GUEST {
-            let named = guest.lines().any(|line| line.trim_start().starts_with(&format!("check \"{test}\" ")));
+        if path.starts_with(MACHINES) {
+            let Some(script) = scripts.get(path) else { return Some(format!("there is no file {path}")) };
+            let named = script.lines().any(|line| line.trim_start().starts_with(&format!("check \"{test}\" ")));
             return (!named).then(|| format!("{path} has no check \"{test}\""));
         }
         let Some(file) = files.get(path) else { return Some(format!("there is no file {path}")) };
@@ -200,10 +201,13 @@ fn lines() -> Vec<Line> {
 fn every_test_of_the_checklists_is_there_and_says_what_it_shows() {
     let all = sources("src").into_iter().chain(sources("tests"));
     let files: BTreeMap<String, Source> = all.map(|source| (source.path.clone(), source)).collect();
-    let guest = std::fs::read_to_string(top().join(GUEST)).expect("the checks of the virtual machine are kept");
+    let scripts: BTreeMap<String, String> = text_files(&["tests/vm"])
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read_to_string(top().join(path)).expect("a script")))
+        .collect();
     let lines = lines();
     let complaints = lines.iter().filter_map(|line| {
-        line.complaint(&files, &guest).map(|complaint| format!("{TABLE}:{}: {complaint}", line.number))
+        line.complaint(&files, &scripts).map(|complaint| format!("{TABLE}:{}: {complaint}", line.number))
     });
     settle("a point of a checklist names a test that is there, and the test names the point", complaints.collect());
 }

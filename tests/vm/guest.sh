@@ -1,84 +1,7 @@
 #!/bin/bash
 # Runs in the virtual machine, as root: the agent as a systemd service, on cgroup version 2, with both cgroup drivers.
-# Each check prints one line; the closing line counts them. Emulation is slow: orders are checked, not durations.
-export SYSTEMD_PAGER='' LC_ALL=C
-MANIFESTS=/etc/kubernetes/manifests
-CONFIG=/var/lib/kubelet/config.yaml
-passed=0 failed=0
-
-check() { # NAME COMMAND...
-    local name=$1 output
-    shift
-    if output=$("$@" 2>&1); then
-        echo "ok    $name"
-        passed=$((passed + 1))
-    else
-        echo "FAIL  $name: $* $output"
-        failed=$((failed + 1))
-    fi
-}
-
-# Asks again until the answer is yes or the seconds are over.
-within() { # SECONDS COMMAND...
-    local deadline=$((SECONDS + $1))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        [ "$SECONDS" -lt "$deadline" ] || return 1
-        sleep 0.5
-    done
-}
-
-is() { [ "$1" = "$2" ] || { echo "(it is $1)" && false; }; }
-isnt() { [ "$1" != "$2" ]; }
-property() { systemctl show -P "$1" podwright; }
-agent_pid() { property MainPID; }
-ctr_() { ctr -n k8s.io "$@"; }
-# Every container with the process that is its first: the same list means that nothing was touched.
-containers() { ctr_ tasks ls | awk 'NR > 1 { print $1, $2, $3 }' | sort; }
-count_running() { containers | grep -c RUNNING; }
-running_at_least() { [ "$(count_running)" -ge "$1" ]; }
-pods_ready() { [ "$(podwright ps -o json | tr -d ' \n\t' | grep -o '"ready":true' | wc -l)" -ge "$1" ]; }
-healthy() { busybox wget -qO- http://127.0.0.1:10248/healthz | grep -qx ok; }
-pid_changed() { local now; now=$(agent_pid) && [ "$now" != 0 ] && [ "$now" != "$1" ]; }
-nothing_runs() { [ -z "$(ctr_ containers ls -q)" ]; }
-
-finish() {
-    mkdir -p "$NODE_VM_OUT"
-    journalctl -o short-precise >"$NODE_VM_OUT/journal.txt"
-    systemctl status podwright >"$NODE_VM_OUT/status.txt" 2>&1
-    echo "vm: $passed passed, $failed failed"
-    # In a trap, a bare `exit` would tell how things stood before it.
-    exit "$((failed > 0))"
-}
-
-# Puts everything where the files under deploy/ say it goes.
-install_as_shipped() {
-    install -m 0755 podwright /usr/bin/podwright
-    install -D -m 0644 deploy/podwright.service /etc/systemd/system/podwright.service
-    mkdir -p "$MANIFESTS" /var/lib/kubelet
-    systemctl daemon-reload
-    within 120 ctr_ version
-    ctr_ images import images.tar >/dev/null
-}
-
-# The configuration as shipped, but for the driver: both are tested.
-configure() { # DRIVER
-    sed -e "s/^cgroupDriver: .*/cgroupDriver: $1/" deploy/config.yaml >"$CONFIG"
-    local systemd=false
-    [ "$1" = systemd ] && systemd=true
-    sed -i "s/SystemdCgroup = .*/SystemdCgroup = $systemd/" /etc/containerd/config.toml
-    systemctl restart containerd
-    within 120 ctr_ version
-}
-
-# Where the pods' cgroups have to be with a driver.
-kubepods() { # DRIVER
-    if [ "$1" = systemd ]; then
-        echo /sys/fs/cgroup/kubepods.slice
-    else
-        echo /sys/fs/cgroup/kubepods
-    fi
-}
+# shellcheck source=tests/vm/common.sh
+. "$NODE_VM_FILES/common.sh"
 
 # Whether a pod's own cgroup is somewhere below: pod<UID>, or kubepods-<tier>-pod<UID>.slice. The tiers' slices have
 # "pod" in their names, too, and stay.
@@ -129,7 +52,6 @@ test_watchdog() {
     check "no container was touched" is "$(containers)" "$before"
 }
 
-journal_says() { journalctl -u podwright | grep "$1" >/dev/null; }
 
 test_stop() {
     local before
@@ -294,7 +216,6 @@ start_is_refused() {
     systemctl stop podwright
 }
 
-running_at_most() { [ "$(count_running)" -le "$1" ]; }
 
 # The reservation for daemons is written into their slice, which has to be there (RES-16), and a container may save up CPU
 # time by an annotation of ours: the runtime keeps it, and so does an update of another limit.
@@ -337,10 +258,6 @@ YAML
     check "the unit restarts" systemctl restart podwright
     check "the pods are Ready again" within 120 pods_ready 2
 }
-file_has() { is "$(cat "$1")" "$2"; }
-container_id() { ctr_ containers ls -q "labels.\"io.kubernetes.container.name\"==$1"; }
-container_runs() { [ -n "$(container_id "$1")" ] && ctr_ tasks ls | grep "^$(container_id "$1") " | grep -q RUNNING; }
-container_cgroup() { find "$(kubepods systemd)" -type d -name "*$(container_id "$1")*" | head -n 1; }
 burst_is() { is "$(cat "$(container_cgroup "$1")/cpu.max.burst")" "$2"; }
 pod_burst_is() { is "$(cat "$(dirname "$(container_cgroup "$1")")/cpu.max.burst")" "$2"; }
 

@@ -3,7 +3,8 @@
 # virtual machine. The machine's tools are installed by apt-get; its image is made once and kept under target/vm.
 #
 # PODWRIGHT=<file>  takes this executable instead of building one
-# OUT=<folder>      where the journal and the console go (default target/vm/out)
+# MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory)
+# OUT=<folder>      where the journals and the consoles go (default target/vm/out)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=scripts/lib.sh
@@ -32,7 +33,18 @@ cp -r examples "$stage/examples"
 out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
-tests/vm/machine run --memory 1024 --timeout "${TIMEOUT:-3000}" --out "$out" \
-    tests/vm/guest.sh "$stage"/* || status=$?
-[ "$status" = 0 ] || say "the virtual machine's tests ended with status $status; journal and console are in $out"
+cp tests/vm/common.sh "$stage/"
+for machine in ${MACHINES:-guest hardware}; do
+    case $machine in
+    guest) size=(--memory 1024) ;;
+    hardware) size=(--memory 1536 --smp 4 --numa 2) ;;
+    *) die "there is no machine $machine: guest, hardware" ;;
+    esac
+    ended=0
+    tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-3000}" --out "$out/$machine" \
+        "tests/vm/$machine.sh" "$stage"/* || ended=$?
+    [ "$ended" = 0 ] && continue
+    say "the tests of the machine $machine ended with status $ended; journal and console are in $out/$machine"
+    status=$ended
+done
 exit "$status"
