@@ -13,3 +13,4 @@ pub mod node_registration;
 pub mod node_startup;
 pub mod node_status;
 pub mod pod_ranges;
+pub mod shutdown;
