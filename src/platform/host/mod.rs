@@ -227,8 +227,11 @@ pub mod chance;
 pub mod clock;
 pub mod kernel_tunables;
 pub mod lock_file;
+pub mod logind;
 pub mod network_interfaces;
 pub mod node_facts;
+#[cfg(test)]
+pub(crate) mod played_bus;
 #[cfg(test)]
 pub(crate) mod played_program;
 pub mod process;

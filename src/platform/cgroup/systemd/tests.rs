@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
@@ -15,6 +14,7 @@ use zbus::zvariant::{ObjectPath, OwnedValue};
 use super::super::v2::CgroupsV2;
 use super::*;
 use crate::logic::resources::QosClass;
+use crate::platform::host::played_bus::Bus;
 
 fn printed(properties: &[Property<'_>]) -> Vec<String> {
     let text = |value: &Value<'_>| match value {
@@ -214,53 +214,6 @@ impl StandIn {
     ) -> zbus::Result<()>;
 }
 
-/// A message bus of this test's own, ended when dropped.
-struct Bus {
-    daemon: Child,
-    folder: TempDir,
-}
-
-impl Bus {
-    fn start() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let configuration = format!(
-            "<busconfig><listen>unix:path={0}/socket</listen><auth>EXTERNAL</auth><policy context=\"default\">\
-             <allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/><allow own=\"*\"/>\
-             </policy></busconfig>",
-            folder.path().display()
-        );
-        let file = folder.path().join("bus.conf");
-        fs::write(&file, configuration).expect("a file");
-        let argument = format!("--config-file={}", file.display());
-        let Ok(daemon) = Command::new("dbus-daemon").args([&argument, "--nofork", "--nopidfile"]).spawn() else {
-            crate::skips::skip("there is no dbus-daemon");
-            return None;
-        };
-        Some(Self { daemon, folder })
-    }
-
-    /// A connection, once the daemon listens; it must not end before.
-    async fn connect(&mut self, address: &str) -> zbus::Connection {
-        loop {
-            match zbus::connection::Builder::address(address).expect("an address").build().await {
-                Ok(connection) => return connection,
-                Err(error) => {
-                    let ended = self.daemon.try_wait().expect("a state");
-                    assert_eq!(ended, None, "the daemon ended: {error}");
-                }
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
-    }
-}
-
 /// A bus with a stand-in, a manager that speaks to it, and what it was asked.
 struct Setup {
     manager: Arc<SystemdCgroups>,
@@ -272,9 +225,11 @@ struct Setup {
 
 impl Setup {
     async fn open(result: &'static str) -> Option<Self> {
-        let mut bus = Bus::start()?;
-        let address = format!("unix:path={}/socket", bus.folder.path().display());
-        let connection = bus.connect(&address).await;
+        let Some(mut bus) = Bus::start() else {
+            crate::skips::skip("there is no dbus-daemon");
+            return None;
+        };
+        let (address, connection) = (bus.address(), bus.connect().await);
         let root = tempfile::tempdir().expect("a folder");
         fs::write(root.path().join("cgroup.controllers"), "").expect("a file");
         fs::write(root.path().join("cgroup.subtree_control"), "").expect("a file");
