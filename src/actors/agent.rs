@@ -16,6 +16,7 @@ use crate::platform::cluster::objects::Objects;
 use crate::platform::cluster::offline_store::OfflineStore;
 use crate::platform::files::checkpoints::Checkpoints;
 use crate::platform::host::chance::Chance;
+use crate::platform::host::logind::Logind;
 use crate::platform::host::node_facts::NodeFacts;
 use crate::platform::host::systemd::ServiceManager;
 use crate::platform::images::ImageHost;
@@ -168,6 +169,8 @@ pub struct NodeAdapters {
     pub network_rules: Arc<dyn NetworkRules>,
     /// Processes of the machine and their cgroups.
     pub placement: Arc<dyn ProcessPlacement>,
+    /// Shutdowns of the machine.
+    pub logind: Arc<dyn Logind>,
 }
 
 /// All that the agent is made of. `wiring` gives each actor its own of it.

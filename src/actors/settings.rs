@@ -12,6 +12,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
 use crate::logic::node::node_object::NodeIdentity;
 use crate::logic::node::node_status::StatusSettings;
+use crate::logic::node::shutdown::ShutdownSettings;
 use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::pods::container_garbage::GarbagePolicy;
 use crate::logic::pods::pod_admission::SysctlAllowList;
@@ -241,6 +242,8 @@ pub struct NodeSettings {
     pub memory_may_be_swapped: bool,
     /// `podCIDR`: the runtime gets it until the Node names one; nothing when it is empty.
     pub pod_cidr: String,
+    /// Which pods may take how long when the machine goes down.
+    pub shutdown: ShutdownSettings,
 }
 
 impl NodeSettings {
@@ -268,6 +271,7 @@ impl Default for NodeSettings {
             devices_lost: false,
             memory_may_be_swapped: false,
             pod_cidr: String::new(),
+            shutdown: ShutdownSettings::default(),
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::messages::node::certificate_manager::CertificateManagerMsg;
 use crate::messages::node::network_rules::NetworkRulesMsg;
 use crate::messages::node::node_lease::NodeLeaseMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
+use crate::messages::node::shutdown_manager::ShutdownManagerMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
@@ -141,7 +142,7 @@ macro_rules! children {
                 args: node::node_status_args,
                 // Operations and requests over HTTP ask for the Node.
                 mailbox: 256,
-                learns_from: [EvictionManager, RuntimeMonitor, CsiManager, DevicePlugins],
+                learns_from: [EvictionManager, RuntimeMonitor, CsiManager, DevicePlugins, ShutdownManager],
                 repeats: |_| NodeStatusMsg::Repeat,
             }
             /// The node's heartbeat.
@@ -161,7 +162,7 @@ macro_rules! children {
                 stop_limit: Duration::from_secs(5),
                 learns_from: [
                     NodeStatus, RuntimeMonitor, Pleg, FileSource, HttpSource, ApiSource, OfflinePods, AllocationManager,
-                    EvictionManager
+                    EvictionManager, ShutdownManager
                 ],
                 repeats: |_| PodManagerMsg::Repeat,
             }
@@ -293,6 +294,15 @@ macro_rules! children {
                 address: eviction_manager: Address<EvictionManagerMsg>,
                 args: eviction::eviction_manager_args,
                 repeats: |_| EvictionManagerMsg::Repeat,
+            }
+            /// Has pods end in their order when the machine goes down.
+            ShutdownManager {
+                actor: actors::node::shutdown_manager::ShutdownManager,
+                address: shutdown_manager: Address<ShutdownManagerMsg>,
+                args: node::shutdown_manager_args,
+                // Nobody repeats that a pod is over, and a group may be all pods of the node.
+                mailbox: 1024,
+                repeats: |_| ShutdownManagerMsg::Repeat,
             }
             /// Logs of running containers, kept within their bound.
             LogRotator {

@@ -7,16 +7,8 @@ use super::gates::FeatureGates;
 use super::types::Config;
 
 /// Fields that are read, checked and shown, but change nothing yet.
-pub const NOT_YET_ACTED_ON: &[&str] = &[
-    "contentType",
-    "enableContentionProfiling",
-    "showHiddenMetricsForVersion",
-    "shutdownGracePeriod",
-    "shutdownGracePeriodByPodPriority",
-    "shutdownGracePeriodCriticalPods",
-    "userNamespaces",
-    "volumePluginDir",
-];
+pub const NOT_YET_ACTED_ON: &[&str] =
+    &["contentType", "enableContentionProfiling", "showHiddenMetricsForVersion", "userNamespaces", "volumePluginDir"];
 
 /// Those of [`NOT_YET_ACTED_ON`] that are set away from their default, in order of names.
 pub fn set_but_not_acted_on(config: &Config) -> Vec<&'static str> {

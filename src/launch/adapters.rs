@@ -23,6 +23,7 @@ use crate::platform::files::directories;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::chance::SystemChance;
 use crate::platform::host::clock::Clock;
+use crate::platform::host::logind::SystemLogind;
 use crate::platform::host::node_facts::LinuxNodeFacts;
 use crate::platform::host::systemd::Systemd;
 use crate::platform::images::LinuxImageHost;
@@ -108,6 +109,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
             facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
             network_rules: Arc::new(Iptables::default()),
             placement: placement()?,
+            logind: Arc::new(SystemLogind::new(Path::new("/"))),
         },
     })
 }

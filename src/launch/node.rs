@@ -1,6 +1,7 @@
 //! From the configuration to what is said of the Node object and its Lease.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::host::HostFacts;
 use crate::actors::settings::NodeSettings;
@@ -13,6 +14,7 @@ use crate::logic::node::node_object::{NodeIdentity, go_architecture};
 use crate::logic::node::node_status::{
     CapacitySettings, DECLARED_FEATURES, StatusSettings, USER_NAMESPACES_HOST_NETWORK,
 };
+use crate::logic::node::shutdown::{ShutdownPeriod, ShutdownSettings, two_periods};
 use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{CPU, ResourceList};
 
@@ -68,7 +70,30 @@ pub(super) fn settings(
         devices_lost: host.devices_lost,
         memory_may_be_swapped: host.memory_may_be_swapped,
         pod_cidr: config.pod_cidr.clone(),
+        shutdown: shutdown(invocation, node_name),
     })
+}
+
+/// Periods by priority take the place of the total and its part (NODE-42); without a gate there are none.
+fn shutdown(invocation: &Invocation, node_name: &str) -> ShutdownSettings {
+    let (config, gates) = (&invocation.config, &invocation.gates);
+    let keeps_times = gates.enabled("GracefulNodeShutdownBasedOnPodPriority");
+    let by_priority = config.shutdown_grace_period_by_pod_priority.iter().filter(|_| keeps_times);
+    let mut periods: Vec<ShutdownPeriod> = by_priority
+        .map(|one| ShutdownPeriod {
+            priority: one.priority,
+            period: Duration::from_secs(u64::try_from(one.shutdown_grace_period_seconds).unwrap_or(0)),
+        })
+        .collect();
+    periods.sort_by_key(|one| one.priority);
+    if periods.is_empty() {
+        let (total, critical) = (config.shutdown_grace_period, config.shutdown_grace_period_critical_pods);
+        periods = two_periods(total.to_std(), critical.to_std());
+    }
+    if !gates.enabled("GracefulNodeShutdown") {
+        periods.clear();
+    }
+    ShutdownSettings { node_name: node_name.to_owned(), periods, keeps_times }
 }
 
 fn positive(field: &str, value: GoDuration) -> Result<std::time::Duration, String> {
@@ -133,8 +158,6 @@ fn declared_features(invocation: &Invocation) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::config::{Host, Startup, load};
 
@@ -191,6 +214,28 @@ mod tests {
         let capacity = &settings.status.capacity;
         assert_eq!(capacity.reserved["cpu"], Quantity::from_milli(300));
         assert_eq!(settings.status.declared_features, None);
+    }
+
+    /// NODE-42.
+    #[test]
+    fn node_42_the_periods_of_a_shutdown_follow_settings_and_gates() {
+        let of = |lines: &str| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("config.yaml");
+            let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+            std::fs::write(&file, format!("{head}{lines}")).expect("written");
+            let shutdown = settings_of(&[&format!("--config={}", file.display())]).shutdown;
+            let periods: Vec<_> = shutdown.periods.iter().map(|one| (one.priority, one.period.as_secs())).collect();
+            (periods, shutdown.keeps_times)
+        };
+        let pair = "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n";
+        assert_eq!(of(""), (vec![], true));
+        assert_eq!(of(pair), (vec![(0, 20), (2_000_000_000, 10)], true));
+        let listed = "shutdownGracePeriodByPodPriority:\n- {priority: 1000, shutdownGracePeriodSeconds: 5}\n\
+                      - {priority: -1, shutdownGracePeriodSeconds: 7}\n";
+        assert_eq!(of(listed), (vec![(-1, 7), (1000, 5)], true), "in their order");
+        let without = "featureGates: {GracefulNodeShutdownBasedOnPodPriority: false}\n";
+        assert_eq!(of(&format!("{pair}{without}")), (vec![(0, 20), (2_000_000_000, 10)], false));
     }
 
     /// NODE-16, CFG-45.

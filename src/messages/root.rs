@@ -19,6 +19,8 @@ pub enum Child {
     NodeStatus,
     /// The node's heartbeat.
     NodeLease,
+    /// Has pods end in their order when the machine goes down.
+    ShutdownManager,
     /// Whether the runtime can be worked with.
     RuntimeMonitor,
     /// The cgroups above the pods'.

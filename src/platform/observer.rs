@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
+use crate::logic::node::shutdown::times::ShutdownTimes;
 use crate::logic::status::pod_status::EndedContainer;
 
 /// The subject of a question about a caller.
@@ -68,6 +69,8 @@ pub enum Observation<'a> {
         /// The signal or the limit.
         signal: &'static str,
     },
+    /// When the last shutdown of the node began and ended.
+    NodeShutdown(ShutdownTimes),
     /// The figures of a signal were used to choose a pod to evict.
     EvictionStatsUsed {
         /// The signal.

@@ -180,6 +180,7 @@ impl Node {
                 facts: Arc::new(crate::platform::host::node_facts::FixedNodeFacts::of_a_small_node()),
                 network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
                 placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
+                logind: Arc::new(crate::platform::host::logind::NoLogind),
             },
         };
         let directory = Directory::new(&trace);

@@ -230,6 +230,7 @@ impl Incarnation {
                 network_rules: outlet.clone(),
                 placement: outlet.clone(),
                 facts: outlet.clone(),
+                logind: outlet.clone(),
             },
         };
         let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });

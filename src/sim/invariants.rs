@@ -117,6 +117,8 @@ struct State {
     critical: BTreeSet<PodUid>,
     /// Pods with limits of their own for what they write.
     limited: BTreeSet<PodUid>,
+    /// The machine goes down.
+    goes_down: bool,
     /// When the node was last seen to run short.
     short: Option<Duration>,
     /// Since when it does, or since when a pod was last stopped for that.
@@ -219,13 +221,20 @@ impl Invariants {
         lock(&self.state).api_known.remove(uid);
     }
 
+    /// Somebody shuts the machine down, or cancels that. Meanwhile every container may be stopped.
+    pub fn goes_down(&self, goes_down: bool) {
+        lock(&self.state).goes_down = goes_down;
+    }
+
     /// A running container in a ready sandbox is asked to stop, while the runtime itself works well. Sidecars end when
     /// nothing is left that they run beside.
     pub fn kept_stopped(&self, containers: &Containers, container: &SimContainer) {
         if self.may_be_evicted(&container.uid, EVICTION_LAG) {
             return self.relief_held_up();
         }
-        let regular = lock(&self.state).kept.get(&container.uid).cloned();
+        let state = lock(&self.state);
+        let regular = state.kept.get(&container.uid).filter(|_| !state.goes_down).cloned();
+        drop(state);
         let Some(regular) = regular else { return };
         let has_ended = |name: &String| {
             let newest = containers.newest(&container.uid, name);

@@ -4,6 +4,7 @@ pub mod appetites;
 pub(super) mod busy;
 pub mod cgroups;
 pub mod disk;
+pub mod logind;
 pub mod machine_facts;
 pub mod machines;
 pub mod manifests;
@@ -26,6 +27,7 @@ use super::invariants::Invariants;
 use super::node::appetites::Beside;
 use super::node::cgroups::Cgroups;
 use super::node::disk::Disk;
+use super::node::logind::SimLogind;
 use super::node::manifests::Manifests;
 use super::node::network_rules::Firewall;
 use super::node::process_placement::Processes;
@@ -71,6 +73,8 @@ pub struct Node {
     pub cgroups: Mutex<Cgroups>,
     /// The packet filter.
     pub firewall: Mutex<Firewall>,
+    /// Shutdowns of the machine.
+    pub logind: SimLogind,
     /// The machine: its size, addresses, CPUs. Set when the agent starts first.
     pub machine: Mutex<Option<FixedNodeFacts>>,
     /// Processes that are no containers'.
@@ -119,6 +123,7 @@ impl Node {
             disk: Mutex::default(),
             cgroups: Mutex::default(),
             firewall: Mutex::default(),
+            logind: SimLogind::default(),
             machine: Mutex::default(),
             processes: Mutex::default(),
             manifests: Manifests::default(),

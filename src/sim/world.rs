@@ -283,6 +283,13 @@ impl World {
         runtime::restart(self.node(), away);
     }
 
+    /// Somebody shuts the machine down, or cancels that.
+    pub fn shut_down(&self, ends: bool) {
+        self.node().story.tell("user", if ends { "shuts the machine down" } else { "cancels the shutdown" });
+        self.node().invariants.goes_down(ends);
+        self.node().logind.prepare(ends);
+    }
+
     /// Resets the machine: containers and agent die, the disk stays.
     pub fn reset_machine(&self) {
         self.node().story.tell("fault", "the machine is reset");

@@ -33,6 +33,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "platform::network::network_probe",
             "platform::cluster::kube_api",
             "platform::statistics",
+            "platform::host::logind",
         ],
     ),
     ("src/cri", &["cri", "logic"]),

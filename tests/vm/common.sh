@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the scripts in the virtual machine share: the agent installed as shipped, checks, and looks at pods.
+# Shared by the scripts in the virtual machine: the agent installed as shipped, checks, and looks at pods.
 # Each check prints one line; the closing line counts them. Emulation is slow: orders are checked, not durations.
 export SYSTEMD_PAGER='' LC_ALL=C
 MANIFESTS=/etc/kubernetes/manifests

@@ -3,7 +3,8 @@
 # virtual machine. The machine's tools are installed by apt-get; its image is made once and kept under target/vm.
 #
 # PODWRIGHT=<file>  takes this executable instead of building one
-# MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory)
+# MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory),
+#                   shutdown (a reboot with pods of three priorities)
 # OUT=<folder>      where the journals and the consoles go (default target/vm/out)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -34,11 +35,11 @@ out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
 cp tests/vm/common.sh "$stage/"
-for machine in ${MACHINES:-guest hardware}; do
+for machine in ${MACHINES:-guest hardware shutdown}; do
     case $machine in
-    guest) size=(--memory 1024) ;;
+    guest | shutdown) size=(--memory 1024) ;;
     hardware) size=(--memory 1536 --smp 4 --numa 2) ;;
-    *) die "there is no machine $machine: guest, hardware" ;;
+    *) die "there is no machine $machine: guest, hardware, shutdown" ;;
     esac
     ended=0
     tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-3000}" --out "$out/$machine" \

@@ -8,3 +8,4 @@ pub mod node_lease;
 pub mod node_status;
 #[cfg(test)]
 pub(crate) mod node_tests;
+pub mod shutdown_manager;

@@ -16,7 +16,6 @@ use ractor::{ActorId, RpcReplyPort};
 use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::pressure::Pressure;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_admission::by_source::SourceAdmissions;
@@ -30,7 +29,7 @@ use crate::logic::pods::pod_manager::releases::Releases;
 use crate::logic::pods::pod_roster::PodRoster;
 use crate::logic::resources::TierSums;
 use crate::messages::node::node_status::NodeStatusMsg;
-use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_manager::{PodManagerMsg, PodQuestion};
 use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::runtime::container_gc::ContainerGcMsg;
@@ -47,6 +46,7 @@ mod orders;
 mod reports;
 mod resizes;
 mod resizing;
+mod shutdown;
 mod sources;
 mod supervision;
 pub mod sweeper;
@@ -75,8 +75,8 @@ pub struct PodManager {
     releases: Releases,
     /// `StatusManager` knows that all was heard.
     heard_all_told: bool,
-    /// Which resources of the node run short.
-    pressure: Pressure,
+    /// The trouble of the node itself.
+    trouble: NodeTrouble,
 }
 
 impl Actor for PodManager {
@@ -101,7 +101,7 @@ impl Actor for PodManager {
             sweep: Sweep::default(),
             releases: Releases::default(),
             heard_all_told: false,
-            pressure: Pressure::default(),
+            trouble: NodeTrouble::default(),
         };
         manager.ask_host(context);
         manager
@@ -136,8 +136,10 @@ impl Actor for PodManager {
             PodManagerMsg::Resizes(message) => self.receive_resizes(message, context),
             PodManagerMsg::Housekeeping(message) => self.receive_housekeeping(message, context),
             PodManagerMsg::Eviction(message) => self.receive_eviction(message, context),
-            PodManagerMsg::Known(reply) => drop(reply.send(self.known_to_collector())),
-            PodManagerMsg::Count(reply) => drop(reply.send(self.census())), // The asker may have left.
+            PodManagerMsg::Shutdown(message) => self.receive_shutdown(message, context),
+            // The asker may have left.
+            PodManagerMsg::Question(PodQuestion::Known(reply)) => drop(reply.send(self.known_to_collector())),
+            PodManagerMsg::Question(PodQuestion::Count(reply)) => drop(reply.send(self.census())),
             PodManagerMsg::Repeat => self.repeat(context),
         }
     }

@@ -23,7 +23,7 @@ use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, Runtime
 use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::messages::Ended;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
+use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg, PodQuestion};
 use crate::messages::runtime::container_gc::{ContainerGcMsg, Look, Removed};
 use crate::messages::runtime::pleg::PlegMsg;
 use crate::platform::pods::pod_files::PodFiles;
@@ -119,7 +119,9 @@ impl ContainerGc {
                         .ask(cause, ASK_LIMIT, |reply| PodManagerMsg::Eviction(EvictionMsg::Unfinished(reply)))
                         .await
                 }
-                false => pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await,
+                false => {
+                    pod_manager.ask(cause, ASK_LIMIT, |reply| PodManagerMsg::Question(PodQuestion::Known(reply))).await
+                }
             };
             let known = known.ok();
             Some(Look { pods, known: known.flatten() })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::actors::agent::Agent;
 use crate::actors::node::node_status::Listeners;
-use crate::actors::node::{certificate_manager, network_rules, node_lease, node_status};
+use crate::actors::node::{certificate_manager, network_rules, node_lease, node_status, shutdown_manager};
 
 /// Of `CertificateManager`.
 pub fn certificate_manager_args(agent: &Agent) -> certificate_manager::Args {
@@ -56,6 +56,20 @@ pub fn node_lease_args(agent: &Agent) -> node_lease::Args {
         api: adapters.cluster.api.clone(),
         doubt_connections: Arc::clone(&adapters.cluster.doubt_connections),
         chance: Arc::clone(&adapters.chance),
+    }
+}
+
+/// Of `ShutdownManager`.
+pub fn shutdown_manager_args(agent: &Agent) -> shutdown_manager::Args {
+    let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
+    shutdown_manager::Args {
+        settings: settings.node.shutdown.clone(),
+        logind: Arc::clone(&adapters.node.logind),
+        checkpoints: Arc::clone(&adapters.checkpoints),
+        observer: Arc::clone(&adapters.observer),
+        pod_manager: to.pod_manager.clone(),
+        node_status: to.node_status.clone(),
+        event_recorder: to.event_recorder.clone(),
     }
 }
 

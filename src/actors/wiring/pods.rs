@@ -66,6 +66,7 @@ fn pod_manager_addresses(agent: &Agent) -> PodManagerAddresses {
         mirror_manager: to.mirror_manager.clone(),
         node_status: to.node_status.clone(),
         eviction_manager: to.eviction_manager.clone(),
+        shutdown_manager: to.shutdown_manager.clone(),
         pleg: to.pleg.clone(),
         container_gc: to.container_gc.clone(),
         prober: to.prober.clone(),

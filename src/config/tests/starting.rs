@@ -229,8 +229,9 @@ fn fields_without_effect_are_known_and_told_when_set() {
     }
     assert!(NOT_YET_ACTED_ON.is_sorted());
     assert!(set_but_not_acted_on(&decoded("")).is_empty());
-    let config = decoded("maxPods: 5\nevictionHard: {memory.available: 1Gi}\nshutdownGracePeriod: 5s\nport: 10250\n");
-    assert_eq!(set_but_not_acted_on(&config), ["shutdownGracePeriod"]);
+    let config =
+        decoded("maxPods: 5\nevictionHard: {memory.available: 1Gi}\nenableContentionProfiling: true\nport: 10250\n");
+    assert_eq!(set_but_not_acted_on(&config), ["enableContentionProfiling"]);
     let acted_on = "enableSystemLogQuery: true\nlocalStorageCapacityIsolation: false\nreservedSystemCPUs: '0'\n";
     assert!(set_but_not_acted_on(&decoded(acted_on)).is_empty());
     assert!(set_but_not_acted_on(&decode::legacy_defaults()).is_empty());

@@ -172,6 +172,8 @@ reasons! {
     ImageGCFailed,
     /// The disk of images is said to have no size.
     InvalidDiskCapacity,
+    /// The machine goes down, or does not after all.
+    Shutdown,
     /// Too little of the disk could be freed.
     FreeDiskSpaceFailed,
 

@@ -18,6 +18,8 @@ pub enum AdmissionReason {
     NodeName,
     /// Others have the ports of the host that it asks for.
     NodePorts,
+    /// The machine goes down, and takes no pod any more.
+    NodeShutdown,
     /// Too little is left of a resource of this name.
     #[strum(to_string = "OutOf{0}")]
     OutOf(String),
@@ -42,6 +44,8 @@ pub enum AdmissionReason {
     SysctlForbidden,
     /// It does not tolerate a taint.
     TaintToleration,
+    /// It ended because the machine goes down.
+    Terminated,
     /// The topology manager's policy does not let it have its hardware.
     TopologyAffinityError,
     /// An error that upstream gives no reason of its own.
@@ -76,9 +80,11 @@ impl AdmissionReason {
             | Self::NodeAffinity
             | Self::NodeName
             | Self::NodePorts
+            | Self::NodeShutdown
             | Self::Preempting
             | Self::SmtAlignmentError
-            | Self::TaintToleration => "Other",
+            | Self::TaintToleration
+            | Self::Terminated => "Other",
         }
     }
 }

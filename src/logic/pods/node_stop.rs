@@ -1,4 +1,5 @@
-//! Pods that the node itself ends: to make room for a critical pod (POD-32), or to stay alive (EVI-20 to EVI-24).
+//! Pods that the node itself ends: to make room for a critical pod (POD-32), to stay alive (EVI-20 to EVI-24), or because the
+//! machine goes down (NODE-45).
 //!
 //! Pure. The worker reports the status while containers may still run: a phase that is an end is held back until they have
 //! ended.
@@ -26,6 +27,9 @@ pub enum StopCause {
     Preempted,
     /// The node is short of something, or the pod exceeds a limit of its own.
     Evicted,
+    /// The machine goes down.
+    #[strum(to_string = "Terminated")]
+    ShutDown,
 }
 
 impl From<StopCause> for AdmissionReason {
@@ -33,6 +37,7 @@ impl From<StopCause> for AdmissionReason {
         match cause {
             StopCause::Preempted => Self::Preempting,
             StopCause::Evicted => Self::Evicted,
+            StopCause::ShutDown => Self::Terminated,
         }
     }
 }
@@ -63,11 +68,20 @@ impl NodeStop {
         Self { cause: StopCause::Evicted, message, disruption, since }
     }
 
-    /// The status of such a pod. A preempted pod whose containers all ended well when they were stopped has succeeded, as
-    /// upstream has it; an evicted one has failed, however its containers ended.
+    /// Of a pod of a machine that goes down.
+    pub fn shut_down(since: Moment) -> Self {
+        let message = "Pod was terminated in response to imminent node shutdown.".to_owned();
+        Self { cause: StopCause::ShutDown, disruption: Some(message.clone()), message, since }
+    }
+
+    /// The status of such a pod. A pod whose containers all ended well when they were stopped has succeeded, as upstream has
+    /// it; but an evicted one has failed, however its containers ended. A preempted pod that succeeded has no reason.
     pub fn status(&self, mut status: PodStatus) -> PodStatus {
-        if self.cause == StopCause::Evicted || status.phase.as_deref() != Some(SUCCEEDED) {
+        let has_succeeded = status.phase.as_deref() == Some(SUCCEEDED);
+        if self.cause == StopCause::Evicted || !has_succeeded {
             status.phase = Some(FAILED.to_owned());
+        }
+        if self.cause != StopCause::Preempted || !has_succeeded {
             status.reason = Some(self.cause.to_string());
             status.message = Some(self.message.clone());
         }
@@ -141,6 +155,15 @@ mod tests {
         let disruption = Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned());
         assert_eq!(end_of(&stop, "Running"), ("Failed".to_owned(), Some("Preempting".to_owned()), disruption.clone()));
         assert_eq!(end_of(&stop, "Succeeded"), ("Succeeded".to_owned(), None, disruption));
+    }
+
+    /// NODE-45.
+    #[test]
+    fn node_45_a_pod_of_a_machine_that_goes_down_says_so_even_when_it_ended_well() {
+        let stop = NodeStop::shut_down(Moment(1));
+        let (reason, message) = (Some("Terminated".to_owned()), Some(stop.message.clone()));
+        assert_eq!(end_of(&stop, "Running"), ("Failed".to_owned(), reason.clone(), message.clone()));
+        assert_eq!(end_of(&stop, "Succeeded"), ("Succeeded".to_owned(), reason, message));
     }
 
     /// EVI-37.

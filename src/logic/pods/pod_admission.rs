@@ -67,6 +67,15 @@ pub enum Verdict {
     },
 }
 
+/// The trouble of a node, which keeps pods away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeTrouble {
+    /// Which of its resources run short.
+    pub pressure: Pressure,
+    /// The machine goes down (NODE-46).
+    pub shuts_down: bool,
+}
+
 /// Abilities of the node that nobody else knows.
 #[derive(Clone, Debug, Default)]
 pub struct NodeAbilities {
@@ -78,8 +87,8 @@ pub struct NodeAbilities {
     pub app_armor: bool,
     /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until it was asked.
     pub groups_policy: Option<bool>,
-    /// Which of its resources run short.
-    pub pressure: Pressure,
+    /// The trouble of the node itself.
+    pub trouble: NodeTrouble,
     /// Features that the node declares; `None` where it declares nothing at all (gate `NodeDeclaredFeatures`).
     pub declared: Option<Vec<String>>,
 }
@@ -182,8 +191,10 @@ impl Admissions {
         self.refused.retain(|uid, _| pods.contains_key(uid));
         self.stops.retain(|uid, _| pods.contains_key(uid));
         self.waiting.clear();
-        let is_open =
-            |uid: &PodUid| !self.admitted.contains(uid) && (self.judges_again || !self.refused.contains_key(uid));
+        // One that ends because the machine goes down keeps its own words until the machine runs on.
+        let is_kept = |uid: &PodUid| at.abilities.trouble.shuts_down && self.stops.contains_key(uid);
+        let may_be = |uid: &PodUid| !self.refused.contains_key(uid) || self.judges_again && !is_kept(uid);
+        let is_open = |uid: &PodUid| !self.admitted.contains(uid) && may_be(uid);
         let new = pods.iter().filter(|(uid, _)| is_open(uid));
         let new: Vec<_> = new.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         self.take_new(new, room, at)
@@ -214,6 +225,7 @@ impl Admissions {
                 Verdict::Admitted => {
                     room.set(&uid, Some(&pod).filter(|pod| (at.takes_room)(&uid, pod)), at.abilities.pod_level);
                     self.refused.remove(&uid);
+                    self.stops.remove(&uid);
                     self.admitted.insert(uid);
                 }
                 // It is new as long as it waits.
@@ -483,7 +495,7 @@ fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
         let message = format!("this node agent cannot do what the pod asks for: {}", fields.join(", "));
         return Some(never(AdmissionReason::PodFeatureUnsupported, message));
     }
-    if let Some(message) = pressure::refusal(pod, abilities.pressure, abilities.pod_level) {
+    if let Some(message) = pressure::refusal(pod, abilities.trouble.pressure, abilities.pod_level) {
         return Some(never(AdmissionReason::Evicted, message));
     }
     if let Some(message) = abilities.sysctls.refusal(pod) {
@@ -527,6 +539,9 @@ fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
     }
     if let Some(message) = declared_features::refusal(pod, abilities.declared.as_deref()) {
         return never(AdmissionReason::PodFeatureUnsupported, message);
+    }
+    if abilities.trouble.shuts_down {
+        return never(AdmissionReason::NodeShutdown, "Pod was rejected as the node is shutting down.");
     }
     Verdict::Admitted
 }

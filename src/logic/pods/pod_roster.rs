@@ -18,7 +18,7 @@ use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::model::time::Stamp;
 
 /// The annotation's value for pods from the API server.
-const API_SOURCE: &str = "api";
+pub const API_SOURCE: &str = "api";
 
 /// A worker's orders, as far as they are known to have arrived.
 #[derive(Clone, Debug)]

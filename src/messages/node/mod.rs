@@ -4,3 +4,4 @@ pub mod certificate_manager;
 pub mod network_rules;
 pub mod node_lease;
 pub mod node_status;
+pub mod shutdown_manager;

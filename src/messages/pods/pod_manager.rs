@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::RpcReplyPort;
@@ -96,12 +97,21 @@ pub enum PodManagerMsg {
     Housekeeping(HousekeepingMsg),
     /// From `EvictionManager`.
     Eviction(EvictionMsg),
+    /// From `ShutdownManager`.
+    Shutdown(ShutdownMsg),
+    /// From others that ask about pods.
+    Question(PodQuestion),
+    /// From Root: someone who learns from the workers was started again.
+    Repeat,
+}
+
+/// Questions about all pods.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum PodQuestion {
     /// From `ContainerGc`: which pods are wanted or still going; nothing before all sources were heard.
     Known(RpcReplyPort<Option<BTreeSet<PodUid>>>),
     /// From the metrics: how many pods there are.
     Count(RpcReplyPort<PodCensus>),
-    /// From Root: someone who learns from the workers was started again.
-    Repeat,
 }
 
 /// Messages about evictions.
@@ -121,6 +131,22 @@ pub enum EvictionMsg {
     /// From `ContainerGc`, for `EvictionManager`: pods that are wanted or still going, but for those that are over; nothing
     /// before all sources were heard.
     Unfinished(RpcReplyPort<Option<BTreeSet<PodUid>>>),
+}
+
+/// Messages about a shutdown of the machine.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ShutdownMsg {
+    /// From `ShutdownManager`: whether the machine goes down. Then no pod comes in.
+    Changed(bool),
+    /// From `ShutdownManager`: pods of all sources that have a worker and are not over.
+    Active(RpcReplyPort<Vec<Arc<Pod>>>),
+    /// From `ShutdownManager`: this pod has to end.
+    End {
+        /// Which.
+        uid: PodUid,
+        /// How long its containers have.
+        grace: Duration,
+    },
 }
 
 /// Messages of `PodManager` to itself about workers.
@@ -186,7 +212,9 @@ impl Describe for PodManagerMsg {
             Self::Admission(message) => message.into(),
             Self::Resizes(message) => message.into(),
             Self::Housekeeping(message) => message.into(),
+            Self::Question(message) => message.into(),
             Self::Eviction(message) => message.into(),
+            Self::Shutdown(message) => message.into(),
             message => message.into(),
         }
     }
@@ -198,6 +226,7 @@ impl Describe for PodManagerMsg {
             | Self::PodOver(uid)
             | Self::WorkerFinished(uid)
             | Self::Eviction(EvictionMsg::Evict(uid, _))
+            | Self::Shutdown(ShutdownMsg::End { uid, .. })
             | Self::Workers(WorkersMsg::RestartDue(uid))
             | Self::Admission(AdmissionMsg::GraceExceeded(uid))
             | Self::Housekeeping(

@@ -174,7 +174,8 @@ mod tests {
     /// EVI-34: the kernel takes the order, and an order without its last byte it does not.
     #[test]
     fn live_evi_34_the_kernel_watches_over_stalls() {
-        let file = || OwnedFd::from(fs::File::options().read(true).write(true).open("/proc/pressure/memory").expect("it"));
+        let file =
+            || OwnedFd::from(fs::File::options().read(true).write(true).open("/proc/pressure/memory").expect("it"));
         if fs::File::options().write(true).open("/proc/pressure/memory").is_err() {
             return crate::skips::needs("a kernel that counts pressure, and root");
         }

@@ -73,6 +73,11 @@ pub struct Outlet {
 }
 
 impl Outlet {
+    /// Whether the incarnation lives.
+    pub(super) fn life(&self) -> &Arc<Life> {
+        &self.life
+    }
+
     /// An outlet for a new incarnation.
     pub fn new(node: Arc<Node>, life: Arc<Life>, seed: u64) -> Self {
         Self { node, life, random: Arc::new(Random::named(seed, "agent")) }

@@ -10,6 +10,7 @@ use crate::cri::instrumented::CallObserver;
 use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
+use crate::logic::node::shutdown::times::ShutdownTimes;
 use crate::logic::status::pod_status::EndedContainer;
 use crate::platform::observer::{Observation, Observer, Review};
 use crate::server::tests::Node;
@@ -67,6 +68,8 @@ always counter   kubelet_lifecycle_handler_http_fallbacks_total
        counter   kubelet_preemptions preemption_signal
        counter   kubelet_evictions eviction_signal
        histogram kubelet_eviction_stats_age_seconds eviction_signal
+       gauge     kubelet_graceful_shutdown_start_time_seconds
+       gauge     kubelet_graceful_shutdown_end_time_seconds
        counter   kubelet_device_plugin_registration_total resource_name
        histogram kubelet_device_plugin_alloc_duration_seconds resource_name
 always histogram kubelet_pleg_relist_duration_seconds
@@ -219,6 +222,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::PodRefused { reason: &AdmissionReason::TaintToleration },
         Observation::PodPreempted { resource: "cpu" },
         Observation::PodEvicted { signal: "memory.available" },
+        Observation::NodeShutdown(ShutdownTimes { began: Some(Moment(1_500_000_000)), ended: None }),
         Observation::EvictionStatsUsed { signal: "memory.available", age: SECOND },
         Observation::DevicePluginRegistered { resource: "vendor.com/gpu" },
         Observation::DevicesAllocated { resource: "vendor.com/gpu", took: SECOND },

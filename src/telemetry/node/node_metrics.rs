@@ -2,6 +2,8 @@
 
 use prometheus::{HistogramVec, IntGaugeVec, Registry};
 
+use crate::logic::model::time::Moment;
+use crate::logic::node::shutdown::times::ShutdownTimes;
 use crate::platform::observer::Observation;
 use crate::telemetry::registry::register::{DEFAULT_BOUNDS, Registrar};
 
@@ -11,6 +13,8 @@ pub(in crate::telemetry) struct NodeMetrics {
     losing_support: IntGaugeVec,
     /// Without labels; absent until the gate `MemoryQoS` has something kept.
     memory_kept: [IntGaugeVec; 2],
+    /// Begin and end of the last shutdown, without labels; absent unless they are kept.
+    shutdown: [IntGaugeVec; 2],
 }
 
 impl NodeMetrics {
@@ -43,6 +47,13 @@ impl NodeMetrics {
                     &[],
                 ),
             ],
+            shutdown: ["start", "end"].map(|what| {
+                registrar.whole_gauges(
+                    &format!("kubelet_graceful_shutdown_{what}_time_seconds"),
+                    &format!("[ALPHA] Last graceful shutdown {what} time since unix epoch in seconds"),
+                    &[],
+                )
+            }),
         }
     }
 
@@ -62,8 +73,42 @@ impl NodeMetrics {
                     gauge.with_label_values::<&str>(&[]).set(*bytes);
                 }
             }
+            Observation::NodeShutdown(ShutdownTimes { began, ended }) => {
+                for (gauge, at) in self.shutdown.iter().zip([began, ended]) {
+                    gauge
+                        .with_label_values::<&str>(&[])
+                        .set(at.map_or(0, |Moment(nanos)| nanos.div_euclid(1_000_000_000)));
+                }
+            }
             _ => return false,
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OBS-09.
+    #[test]
+    fn obs_09_a_shutdown_is_told_in_whole_seconds() {
+        let registry = Registry::new();
+        let metrics = NodeMetrics::new(&registry);
+        assert!(registry.gather().is_empty(), "nothing before somebody keeps them");
+        let told = |began: Option<i64>, ended: Option<i64>| {
+            let times = ShutdownTimes { began: began.map(Moment), ended: ended.map(Moment) };
+            assert!(metrics.observe(&Observation::NodeShutdown(times)));
+            let of = |what: &str| {
+                let name = format!("kubelet_graceful_shutdown_{what}_time_seconds");
+                let families = registry.gather();
+                let family = families.iter().find(|family| family.name() == name).expect("it is there");
+                family.get_metric()[0].get_gauge().value()
+            };
+            (of("start"), of("end"))
+        };
+        assert_eq!(told(None, None), (0.0, 0.0));
+        assert_eq!(told(Some(7_900_000_000), None), (7.0, 0.0));
+        assert_eq!(told(Some(7_900_000_000), Some(9_000_000_000)), (7.0, 9.0));
     }
 }

@@ -3,7 +3,7 @@
 use prometheus::proto::MetricFamily;
 
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
-use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::pod_manager::{PodManagerMsg, PodQuestion};
 use crate::messages::volume_manager::{VolumeCensus, VolumeManagerMsg};
 use crate::telemetry::registry::families::Family;
 use crate::telemetry::registry::scrape::{ASK_LIMIT, SCRAPE};
@@ -13,7 +13,7 @@ use crate::telemetry::sources::Sources;
 pub(in crate::telemetry) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let to = &sources.directory;
     let (pods, volumes) = tokio::join!(
-        to.pod_manager.ask(SCRAPE, ASK_LIMIT, PodManagerMsg::Count),
+        to.pod_manager.ask(SCRAPE, ASK_LIMIT, |reply| PodManagerMsg::Question(PodQuestion::Count(reply))),
         to.volume_manager.ask(SCRAPE, ASK_LIMIT, VolumeManagerMsg::Count),
     );
     if let Ok(census) = pods {

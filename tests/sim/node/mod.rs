@@ -9,5 +9,6 @@ pub(super) mod network_rules;
 pub(super) mod pressure;
 pub(super) mod process_placement;
 mod short;
+mod shutdown;
 pub(super) mod statistics;
 pub(super) mod storage;

@@ -234,6 +234,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
             facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             network_rules: Arc::new(podwright::platform::network::network_rules::NoNetworkRules),
             placement: Arc::new(podwright::platform::cgroup::process_placement::NoPlacement),
+            logind: Arc::new(podwright::platform::host::logind::NoLogind),
         },
     };
     let directory = Directory::new(&trace);

@@ -169,6 +169,7 @@ pub(in crate::actors) fn played_agent_with(
             facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
             placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
+            logind: Arc::new(crate::platform::host::logind::NoLogind),
         },
     };
     adjust(&mut settings, &mut adapters);

@@ -54,7 +54,7 @@ impl PodManager {
             pod_level: settings.resources.pod_level_resources,
             sysctls: settings.sysctls.clone(),
             app_armor: settings.app_armor,
-            pressure: self.pressure,
+            trouble: self.trouble,
             groups_policy: self.workers.health().groups_policy,
             declared: settings.declared_features.clone(),
         }
@@ -249,7 +249,7 @@ impl PodManager {
     /// Tells once more whose statuses are to say that the node ends them.
     pub(super) fn repeat_stopped(&self, context: &Context<PodManagerMsg>) {
         let ends = |uid: &PodUid| self.workers.has(uid) && !self.roster.is_left_over(uid);
-        for (uid, stop) in self.admissions.api.stopped().filter(|(uid, _)| ends(uid)) {
+        for (uid, stop) in self.admissions.stopped().filter(|(uid, _)| ends(uid)) {
             let news = PodNews::Stopped(uid.clone(), Arc::clone(stop));
             context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(news));
         }
@@ -319,10 +319,12 @@ impl PodManager {
         patience: Duration,
         context: &mut Context<PodManagerMsg>,
     ) -> bool {
-        let Some(stop) = self.admissions.api.stop(uid, stop, context.now().plus(patience)) else { return false };
+        let Some(source) = self.sources.source_of(uid) else { return false };
+        let until = context.now().plus(patience);
+        let Some(stop) = self.admissions.of(source).stop(uid, stop, until) else { return false };
         context.after(patience, PodManagerMsg::Admission(AdmissionMsg::GraceExceeded(uid.clone())));
         context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Stopped(uid.clone(), stop)));
-        self.roster.set_pod(SourceKind::Api.as_str(), uid, None);
+        self.roster.set_pod(source, uid, None);
         self.recount(uid);
         self.tell_rejected(uid, pod, context); // One without a worker has nobody else to say so.
         true

@@ -15,6 +15,7 @@ use crate::logic::volumes::plan::NodeMeans;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
+use crate::messages::node::shutdown_manager::ShutdownManagerMsg;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::prober::ProberMsg;
@@ -110,6 +111,8 @@ pub struct PodManagerAddresses {
     pub node_status: Address<NodeStatusMsg>,
     /// Hears of evicted pods that are over.
     pub eviction_manager: Address<EvictionManagerMsg>,
+    /// Hears of pods that are over while the machine goes down.
+    pub shutdown_manager: Address<ShutdownManagerMsg>,
     /// Looks at pods.
     pub pleg: Address<PlegMsg>,
     /// Hears of pods with more dead containers than are kept.

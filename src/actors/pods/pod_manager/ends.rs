@@ -29,7 +29,7 @@ impl PodManager {
         self.sweep.note_end(uid, context.clock().uptime());
         self.recount(uid);
         self.make_room(uid, context);
-        self.tell_evicted(uid, context);
+        self.tell_stopped(uid, context);
         self.judge_refused(context);
         self.judge_waiting(context);
         self.carry_out_for(uid, context);

@@ -12,7 +12,7 @@ use crate::logic::eviction::Eviction;
 use crate::logic::eviction::storage_limits::has_limits;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pressure::Pressure;
-use crate::logic::pods::node_stop::{NodeStop, StopCause, patience};
+use crate::logic::pods::node_stop::{NodeStop, patience};
 use crate::logic::pods::pod_admission::is_over;
 use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_roster::full_name;
@@ -33,7 +33,7 @@ impl PodManager {
 
     /// Static pods are judged anew by it; those of the API that were refused stay so, as the API demands.
     fn take_pressure(&mut self, pressure: Pressure, context: &mut Context<PodManagerMsg>) {
-        if std::mem::replace(&mut self.pressure, pressure) != pressure {
+        if std::mem::replace(&mut self.trouble.pressure, pressure) != pressure {
             self.judge_refused(context);
         }
     }
@@ -52,13 +52,6 @@ impl PodManager {
         self.carry_out_for(uid, context);
         // A worker that has no room for it ends its pod with the pod's own grace period.
         self.workers.tell(uid, PodWorkerMsg::Terminate { grace: Some(eviction.grace) }, context);
-    }
-
-    /// An evicted pod is over: the node may be looked at again.
-    pub(super) fn tell_evicted(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
-        if self.admissions.stop_of(uid).is_some_and(|stop| stop.cause == StopCause::Evicted) {
-            self.tell_over(uid, context);
-        }
     }
 
     fn tell_over(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {

@@ -74,7 +74,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("FileSystemResizeSuccessful", "CSI volumes: expansion on the node"),
     ("InvalidImageID", "none: upstream says it nowhere"),
     ("KubeletSetupFailed", "none: an agent that cannot start ends, and the service manager tells why"),
-    ("Shutdown", "graceful shutdown of the node"),
     ("SuccessfulAttachVolume", "CSI volumes"),
     ("VolumeResizeFailed", "CSI volumes: expansion on the node"),
     ("VolumeResizeSuccessful", "CSI volumes: expansion on the node"),

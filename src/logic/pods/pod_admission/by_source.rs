@@ -8,6 +8,7 @@ use super::placing::Placements;
 use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::node_stop::NodeStop;
+use crate::logic::pods::pod_roster::API_SOURCE;
 
 /// See the module. Owned by `PodManager`.
 #[derive(Clone, Debug, Default)]
@@ -54,10 +55,20 @@ impl SourceAdmissions {
         self.statics.values().chain([&self.api]).find_map(|one| one.why_not(uid))
     }
 
-    /// Why the node itself ends the pod: to make room for a critical one, or to stay alive. `None` when it does not, as with
-    /// static pods.
+    /// The decisions about the pods of a source.
+    pub fn of(&mut self, source: &'static str) -> &mut Admissions {
+        if source == API_SOURCE { &mut self.api } else { self.statics_of(source) }
+    }
+
+    /// Why the node itself ends the pod: to make room for a critical one, to stay alive, or because the machine goes down.
+    /// `None` when it does not.
     pub fn stop_of(&self, uid: &PodUid) -> Option<&Arc<NodeStop>> {
-        self.api.stop_of(uid)
+        self.statics.values().chain([&self.api]).find_map(|one| one.stop_of(uid))
+    }
+
+    /// Pods that the node itself ends, and why.
+    pub fn stopped(&self) -> impl Iterator<Item = (&PodUid, &Arc<NodeStop>)> {
+        self.statics.values().chain([&self.api]).flat_map(Admissions::stopped)
     }
 }
 
@@ -71,13 +82,19 @@ mod tests {
         drop(admissions.stop(uid, NodeStop::preempted(Moment::EPOCH), Moment::EPOCH));
     }
 
+    /// NODE-45.
     #[test]
-    fn only_pods_of_the_api_server_make_room_for_others() {
-        let (mut admissions, uid) = (SourceAdmissions::default(), PodUid::from("u"));
-        preempt(admissions.statics_of("file"), &uid);
-        assert!(admissions.why_not(&uid).is_some() && admissions.stop_of(&uid).is_none());
-        preempt(&mut admissions.api, &uid);
-        assert!(admissions.stop_of(&uid).is_some() && !admissions.is_admitted(&uid));
+    fn a_pod_that_the_node_ends_is_found_whichever_source_wants_it() {
+        for source in ["file", API_SOURCE] {
+            let (mut admissions, uid) = (SourceAdmissions::default(), PodUid::from("u"));
+            assert!(admissions.stop_of(&uid).is_none());
+            preempt(admissions.of(source), &uid);
+            assert!(admissions.stop_of(&uid).is_some() && !admissions.is_admitted(&uid), "{source}");
+            assert_eq!(
+                (admissions.stopped().count(), admissions.with_open_refusals().is_empty()),
+                (1, source == "api")
+            );
+        }
     }
 
     #[test]
