@@ -199,6 +199,8 @@ pub struct StatisticsSettings {
     pub pressure: bool,
     /// `volumeStatsAggPeriod`: how often volumes are measured, while somebody asks; `None` when they are not.
     pub volume_period: Option<Duration>,
+    /// Gate `CSIVolumeHealth`: whether conditions that drivers tell of volumes count.
+    pub volume_health: bool,
 }
 
 /// The endpoints that are answered over HTTP.

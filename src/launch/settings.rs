@@ -74,6 +74,7 @@ pub fn settings(
         statistics: StatisticsSettings {
             pressure: invocation.gates.enabled("KubeletPSI"),
             volume_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
+            volume_health: invocation.gates.enabled("CSIVolumeHealth"),
         },
         serving: serving(invocation),
         node,

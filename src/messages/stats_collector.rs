@@ -8,13 +8,15 @@ use ractor::RpcReplyPort;
 
 use super::{Ended, Panicked, describe};
 use crate::cri::ImageFsInfo;
+use crate::logic::model::ids::FullName;
 use crate::logic::statistics::sample::{RawSample, Snapshot, Wanted};
-use crate::logic::statistics::summary::{ClaimReference, FsStats};
-use crate::logic::statistics::volumes::VolumeFigures;
+use crate::logic::statistics::summary::{ClaimReference, VolumeStats};
+use crate::logic::statistics::volumes::{Answer, VolumeFigures};
 use crate::logic::statistics::walks::WalkKey;
+use crate::logic::volumes::volume_states::DrivenVolume;
 use crate::platform::statistics::{WalkPlace, Walked};
 
-/// A volume that is there, as far as its statistics go.
+/// A volume that is there and that is walked through, as far as its statistics go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeThere {
     /// Which.
@@ -27,6 +29,31 @@ pub struct VolumeThere {
     pub volume: VolumeFigures,
 }
 
+/// A volume that is there and whose driver knows its figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrivenThere {
+    /// Which.
+    pub key: WalkKey,
+    /// The pod's name.
+    pub pod: FullName,
+    /// As the driver knows it.
+    pub at: DrivenVolume,
+    /// The volume, with figures that the driver is still to be asked for.
+    pub volume: VolumeFigures,
+}
+
+/// The volumes that are there, by how their figures are had.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumesThere {
+    /// The agent looks at them.
+    pub walked: Vec<VolumeThere>,
+    /// Their drivers are asked.
+    pub driven: Vec<DrivenThere>,
+}
+
+/// A driver's answer about a volume; `None` where it measures none. With its words about a bad condition.
+pub type DriverAnswer = Option<(Answer, Option<String>)>;
+
 /// The result of a look.
 #[derive(Debug)]
 pub struct Looked {
@@ -37,7 +64,7 @@ pub struct Looked {
     /// The image of sandboxes, if that was asked.
     pub sandbox_image: Option<String>,
     /// The volumes that are there, if that was asked and somebody answered.
-    pub volumes: Option<Vec<VolumeThere>>,
+    pub volumes: Option<VolumesThere>,
 }
 
 /// The cost of statistics so far.
@@ -55,7 +82,7 @@ pub struct Cost {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatsReport {
     /// Volumes that come from claims.
-    pub claims: Vec<(ClaimReference, FsStats)>,
+    pub claims: Vec<(ClaimReference, VolumeStats)>,
     /// Looks, by how much was wanted.
     pub looks: BTreeMap<&'static str, Cost>,
     /// Walks through directories.
@@ -87,7 +114,9 @@ pub enum StatsCollectorMsg {
     /// From itself: a look ended.
     Looked(Ended<Box<Looked>>),
     /// From itself: the volumes that are there.
-    VolumesListed(Result<Option<Vec<VolumeThere>>, Panicked>),
+    VolumesListed(Result<Option<VolumesThere>, Panicked>),
+    /// From itself: the driver of this volume answered, or did not.
+    Answered(WalkKey, Ended<DriverAnswer>),
     /// From itself: walks ended; with those that there was no time for.
     Walked(WalksEnded),
     /// From itself: a part of the walks that nobody waits for ended.

@@ -241,6 +241,13 @@ pub enum Observation<'a> {
         /// How long it took.
         took: Duration,
     },
+    /// A driver was asked for the figures of a volume.
+    DriverMeasured {
+        /// Its name.
+        driver: &'a str,
+        /// How long it took, whatever came of it.
+        took: Duration,
+    },
     /// Something was done for a volume.
     VolumeDone {
         /// Such as `kubernetes.io/empty-dir`.

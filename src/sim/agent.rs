@@ -114,7 +114,11 @@ pub fn settings(started: Moment) -> Settings {
                 interval: Duration::from_secs(10),
             }),
         },
-        statistics: StatisticsSettings { pressure: true, volume_period: Some(Duration::from_secs(60)) },
+        statistics: StatisticsSettings {
+            pressure: true,
+            volume_period: Some(Duration::from_secs(60)),
+            volume_health: false,
+        },
         serving: ServingSettings::default(),
     }
 }

@@ -28,11 +28,17 @@ pub fn volume_manager_args(agent: &Agent) -> volume_manager::Args {
         chance: Arc::clone(&adapters.chance),
         node_status: to.node_status.clone(),
         event_recorder: to.event_recorder.clone(),
-        csi: CsiVolumes {
-            node_name: agent.settings.node_name.clone(),
-            calls: Arc::clone(&adapters.plugins.csi),
-            host: Arc::clone(&adapters.plugins.volumes),
-            manager: to.csi_manager.clone(),
-        },
+        csi: csi_volumes(agent),
+    }
+}
+
+/// The means for volumes of drivers.
+pub fn csi_volumes(agent: &Agent) -> CsiVolumes {
+    let plugins = &agent.adapters.plugins;
+    CsiVolumes {
+        node_name: agent.settings.node_name.clone(),
+        calls: Arc::clone(&plugins.csi),
+        host: Arc::clone(&plugins.volumes),
+        manager: agent.directory.csi_manager.clone(),
     }
 }

@@ -121,6 +121,8 @@ reasons! {
     AlreadyMountedVolume,
     /// A change of the owner of a volume's files takes long.
     VolumePermissionChangeInProgress,
+    /// A driver says that a volume is in a bad condition.
+    VolumeConditionAbnormal,
     /// A disk has another file system than its volume says.
     FailedMountOnFilesystemMismatch,
     /// A request for a certificate was denied.

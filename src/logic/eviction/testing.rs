@@ -79,5 +79,5 @@ pub(super) fn container(name: &str, rootfs: FsStats, logs: FsStats) -> Container
 
 /// A volume with files.
 pub(super) fn volume(name: &str, space: FsStats) -> VolumeStats {
-    VolumeStats { name: name.into(), space, claim: None }
+    VolumeStats { name: name.into(), space, ..VolumeStats::default() }
 }

@@ -362,6 +362,16 @@ pub struct VolumeStats {
     /// The claim that it comes from.
     #[serde(rename = "pvcRef", skip_serializing_if = "Option::is_none")]
     pub claim: Option<ClaimReference>,
+    /// Its condition, where its driver tells it (gate `CSIVolumeHealth`).
+    #[serde(rename = "volumeHealthStats", skip_serializing_if = "Option::is_none")]
+    pub health: Option<VolumeHealth>,
+}
+
+/// The condition of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct VolumeHealth {
+    /// Whether it is bad.
+    pub abnormal: bool,
 }
 
 /// A claim.

@@ -5,9 +5,13 @@
 //! sent once the pod's containers are gone. The volumes of a released pod are read from the disk, not from memory, so
 //! that a restart of the agent changes nothing. Mounting begins only when nothing of the pod is being unmounted.
 
+mod mounted;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
+
+pub use mounted::{DrivenVolume, MountedVolume, MountedVolumes};
 
 use super::order::VolumePlace;
 use crate::logic::events::reasons::EventReason;
@@ -149,30 +153,6 @@ impl VolumeFailure {
     pub fn lost(why: String) -> Self {
         Self { message: why, retry_after: RETRY.initial, in_processing: false }
     }
-}
-
-/// Where a pod's volumes are, by their names in the pod.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct MountedVolumes {
-    /// See [`MountedVolume`].
-    pub volumes: BTreeMap<String, MountedVolume>,
-}
-
-/// A volume that is there.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct MountedVolume {
-    /// Its path on the host; empty for an image.
-    pub host_path: String,
-    /// Its name in that place: the persistent volume's name for a claim.
-    pub name: String,
-    /// A group that its files are meant for, from the persistent volume.
-    pub group: Option<i64>,
-    /// Whether it is a device, to be used by `volumeDevices` alone.
-    pub is_device: bool,
-    /// Whether the runtime is to label its files, where SELinux is on.
-    pub relabel: bool,
-    /// Whether its driver is asked for it again at each sync of the pod (VOL-42).
-    pub republish: bool,
 }
 
 /// How far a pod's wish has come.

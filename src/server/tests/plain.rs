@@ -51,7 +51,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         },
         network: Default::default(),
         logs: LogSettings { folder: format!("{root_dir}/logs"), rotation: None },
-        statistics: StatisticsSettings { pressure: true, volume_period: None },
+        statistics: StatisticsSettings { pressure: true, ..StatisticsSettings::default() },
         serving: ServingSettings {
             logs: Default::default(),
             streams: StreamSettings { checkpoints_dir: format!("{root_dir}/checkpoints"), ..StreamSettings::default() },

@@ -112,6 +112,7 @@ always gauge     kubelet_first_network_pod_start_sli_duration_seconds
        counter   kubelet_websocket_streaming_requests_total subresource
        histogram storage_operation_duration_seconds migrated,operation_name,status,volume_plugin
        histogram volume_operation_total_seconds operation_name,plugin_name
+       histogram kubelet_volume_metric_collection_duration_seconds metric_source
 always counter   reconstruct_volume_operations_total
 always counter   reconstruct_volume_operations_errors_total
 always counter   force_cleaned_failed_volume_operations_total
@@ -256,6 +257,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::ProviderAsked { name: "ecr", took: SECOND, failed: true },
         Observation::CgroupDone { operation: "create", took: SECOND },
         Observation::MemoryKept { hard: 2, soft: 1 },
+        Observation::DriverMeasured { driver: "d", took: SECOND },
         Observation::VolumeDone { plugin: "kubernetes.io/nfs", operation: "volume_mount", took: SECOND, failed: false },
         Observation::VolumeThere { plugin: "kubernetes.io/nfs", took: SECOND },
         Observation::VolumesFound { count: 2, failed: false },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 
 use crate::actors::kit::trace::Cause;
-use crate::logic::statistics::summary::FsStats;
+use crate::logic::statistics::summary::{ClaimReference, FsStats, VolumeStats};
 use crate::messages::stats_collector::{Cost, StatsCollectorMsg};
 use crate::telemetry::registry::families::Family;
 use crate::telemetry::sources::Sources;
@@ -33,16 +33,7 @@ pub(in crate::telemetry) async fn families(sources: &Sources, into: &mut Vec<Met
     let cause = Cause::outside("request");
     let asked = sources.directory.stats_collector.ask(cause, ASK_LIMIT, StatsCollectorMsg::Report).await;
     let Ok(report) = asked else { return };
-    for (name, help, value) in VOLUMES {
-        let mut family = Family::gauge(name, help);
-        for (claim, space) in &report.claims {
-            let labels = [("namespace", claim.namespace.as_str()), ("persistentvolumeclaim", &claim.name)];
-            if let Some(value) = value(space) {
-                family.sample(&labels, value as f64);
-            }
-        }
-        family.finish(into);
-    }
+    of_claims(&report.claims, into);
     let mut costs: Vec<(&str, Cost)> = report.looks.into_iter().collect();
     costs.push(("walks", report.walks));
     let families: [(&str, &str, OfCost); 3] = [
@@ -64,5 +55,54 @@ pub(in crate::telemetry) async fn families(sources: &Sources, into: &mut Vec<Met
             family.sample(&[("for", what)], value(cost));
         }
         family.finish(into);
+    }
+}
+
+fn of_claims(claims: &[(ClaimReference, VolumeStats)], into: &mut Vec<MetricFamily>) {
+    let mut family_of = |name, help, value: &dyn Fn(&VolumeStats) -> Option<f64>| {
+        let mut family = Family::gauge(name, help);
+        for (claim, stats) in claims {
+            let labels = [("namespace", claim.namespace.as_str()), ("persistentvolumeclaim", &claim.name)];
+            if let Some(value) = value(stats) {
+                family.sample(&labels, value);
+            }
+        }
+        family.finish(into);
+    };
+    for (name, help, value) in VOLUMES {
+        family_of(name, help, &|stats| value(&stats.space).map(|value| value as f64));
+    }
+    let help = "[ALPHA] Abnormal volume health status. The count is either 1 or 0. 1 indicates the volume is unhealthy, 0 \
+                indicates volume is healthy";
+    let abnormal = |stats: &VolumeStats| stats.health.map(|health| if health.abnormal { 1.0 } else { 0.0 });
+    family_of("kubelet_volume_stats_health_status_abnormal", help, &abnormal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::statistics::summary::VolumeHealth;
+
+    /// VOL-49: a condition is told of volumes whose drivers tell it, 0 where all is well.
+    #[test]
+    fn claims_have_upstreams_gauges() {
+        let claim = |name: &str, abnormal: Option<bool>| {
+            let space = FsStats { capacity_bytes: Some(100), used_bytes: Some(40), ..FsStats::default() };
+            let health = abnormal.map(|abnormal| VolumeHealth { abnormal });
+            let reference = ClaimReference { name: name.to_owned(), namespace: "ns".to_owned() };
+            (reference, VolumeStats { space, health, ..VolumeStats::default() })
+        };
+        let mut families = vec![];
+        of_claims(&[claim("bad", Some(true)), claim("good", Some(false)), claim("plain", None)], &mut families);
+        let text = prometheus::TextEncoder::new().encode_to_string(&families).expect("families");
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let of = |name: &str, claim: &str, value: u64| {
+            format!("kubelet_volume_stats_{name}{{namespace=\"ns\",persistentvolumeclaim=\"{claim}\"}} {value}")
+        };
+        let all = ["bad", "good", "plain"];
+        let mut expected: Vec<String> = all.iter().map(|claim| of("capacity_bytes", claim, 100)).collect();
+        expected.extend(all.iter().map(|claim| of("used_bytes", claim, 40)));
+        expected.extend([of("health_status_abnormal", "bad", 1), of("health_status_abnormal", "good", 0)]);
+        assert_eq!(samples, expected);
     }
 }

@@ -3,7 +3,7 @@
 use prometheus::{HistogramVec, IntCounter, IntGauge, Registry};
 
 use crate::platform::observer::Observation;
-use crate::telemetry::registry::register::Registrar;
+use crate::telemetry::registry::register::{DEFAULT_BOUNDS, Registrar, observe};
 
 /// Upper bounds of how long something takes for a volume, in seconds.
 const BOUNDS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
@@ -15,6 +15,7 @@ const OVERALL: &str = "overall_volume_mount";
 pub(in crate::telemetry) struct VolumeMetrics {
     operations: HistogramVec,
     whole: HistogramVec,
+    measured: HistogramVec,
     found: IntCounter,
     found_errors: IntCounter,
     /// Always zero: what cannot be read is never removed by force.
@@ -38,6 +39,12 @@ impl VolumeMetrics {
                 "[ALPHA] Storage operation end to end duration in seconds",
                 &BOUNDS,
                 &["plugin_name", "operation_name"],
+            ),
+            measured: registrar.histograms(
+                "kubelet_volume_metric_collection_duration_seconds",
+                "[ALPHA] Duration in seconds to calculate volume stats",
+                &DEFAULT_BOUNDS,
+                &["metric_source"],
             ),
             found: registrar.counter(
                 "reconstruct_volume_operations_total",
@@ -80,6 +87,7 @@ impl VolumeMetrics {
                 let labels = [plugin, operation, status, "false"];
                 self.operations.with_label_values(&labels).observe(took.as_secs_f64());
             }
+            Observation::DriverMeasured { driver, took } => observe(&self.measured, driver, *took),
             Observation::VolumeThere { plugin, took } => {
                 self.whole.with_label_values(&[plugin, OVERALL]).observe(took.as_secs_f64());
             }

@@ -2,8 +2,10 @@
 //!
 //! Parent: Root. Restarted: after a failure; rates need two looks again, volumes and layers are walked again. Keeps the
 //! last snapshot, so that many who ask share one, what two looks are compared by, and what walks counted: those are made
-//! seldom, and the more seldom the longer they take. An asker waits for short walks; longer ones go on beside.
+//! seldom, and the more seldom the longer they take. An asker waits for short walks; longer ones go on beside, as do questions
+//! to drivers about their volumes.
 
+mod driven;
 mod steps;
 mod writers;
 
@@ -11,26 +13,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use driven::Driven;
 pub(in crate::actors) use steps::runtime_places;
 use writers::Writers;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::actors::volumes::volume_manager::drivers::CsiVolumes;
 use crate::cri::{ImageFsInfo, ImageService, RuntimeService};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::statistics::figures::Usage;
 use crate::logic::statistics::rates::Rates;
 use crate::logic::statistics::sample::{Depth, RawSample, Snapshot, Wanted};
-use crate::logic::statistics::volumes::{Space, VolumeFigures, of_claims};
+use crate::logic::statistics::volumes::{Figures, Space, VolumeFigures, of_claims};
 use crate::logic::statistics::walks::{WalkEnd, WalkKey, WalkTerms, Walks};
+use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::runtime::pleg::PlegMsg;
 use crate::messages::stats_collector::{
-    Cost, Looked, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, WalksEnded,
+    Cost, Looked, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, VolumesThere, WalksEnded,
 };
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::host::chance::Chance;
 use crate::platform::host::clock::Clock;
+use crate::platform::observer::Observer;
 use crate::platform::statistics::{Haste, Statistics, WalkOutcome, WalkPlace, Walked};
 
 /// How long who asks waits for walks.
@@ -66,6 +72,14 @@ struct Look {
 pub struct Args {
     /// `volumeStatsAggPeriod`: how often volumes are measured, while somebody asks; `None` when they are not.
     pub volume_period: Option<Duration>,
+    /// Gate `CSIVolumeHealth`: whether conditions that drivers tell of volumes count.
+    pub volume_health: bool,
+    /// Reaches the drivers of volumes.
+    pub csi: CsiVolumes,
+    /// Counts how long drivers take.
+    pub observer: Arc<dyn Observer>,
+    /// Hears of volumes in a bad condition.
+    pub event_recorder: Address<EventRecorderMsg>,
     /// Figures of the node, its control groups and disks.
     pub statistics: Arc<dyn Statistics>,
     /// The runtime, for writable layers that it keeps in a way of its own.
@@ -99,8 +113,15 @@ pub struct StatsCollector {
     spaces: BTreeMap<WalkKey, Space>,
     disks: Option<(ImageFsInfo, Duration)>,
     sandbox_image: Option<(String, Duration)>,
-    costs: BTreeMap<&'static str, Cost>,
-    walk_cost: Cost,
+    driven: Driven,
+    costs: Costs,
+}
+
+/// The cost of looks, by how much was wanted, and of walks.
+#[derive(Default)]
+struct Costs {
+    looks: BTreeMap<&'static str, Cost>,
+    walks: Cost,
 }
 
 impl Actor for StatsCollector {
@@ -123,8 +144,8 @@ impl Actor for StatsCollector {
             spaces: BTreeMap::new(),
             disks: None,
             sandbox_image: None,
-            costs: BTreeMap::new(),
-            walk_cost: Cost::default(),
+            driven: Driven::default(),
+            costs: Costs::default(),
         }
     }
 
@@ -146,10 +167,11 @@ impl Actor for StatsCollector {
             StatsCollectorMsg::VolumesListed(listed) => {
                 self.listing = false;
                 if let Ok(Some(volumes)) = listed {
-                    self.volumes = by_key(volumes);
+                    self.set_volumes(volumes, context);
                     self.walk_claims(context);
                 }
             }
+            StatsCollectorMsg::Answered(key, outcome) => self.answered(&key, outcome, context),
             StatsCollectorMsg::Walked(outcome) => {
                 self.walking = false;
                 let left = self.walked(outcome, context);
@@ -216,7 +238,7 @@ impl StatsCollector {
     fn looked(&mut self, looked: Looked, context: &mut Context<StatsCollectorMsg>) {
         let uptime = context.clock().uptime();
         let Some(look) = &mut self.look else { return };
-        let cost = self.costs.entry(name_of(look.wanted)).or_default();
+        let cost = self.costs.looks.entry(name_of(look.wanted)).or_default();
         cost.count += 1;
         cost.took += uptime.saturating_sub(look.began);
         cost.cpu += Duration::from_nanos(looked.sample.cpu_ns);
@@ -226,12 +248,12 @@ impl StatsCollector {
         if let Some(image) = looked.sandbox_image {
             self.sandbox_image = Some((image, uptime));
         }
-        if let Some(volumes) = looked.volumes {
-            self.volumes = by_key(volumes);
-        }
         let walks_wanted = look.wanted.disks;
         let writers = Writers::of(&looked.sample);
         look.sample = Some(looked.sample);
+        if let Some(volumes) = looked.volumes {
+            self.set_volumes(volumes, context);
+        }
         if !walks_wanted || self.walking {
             self.finish(context);
             return;
@@ -303,9 +325,9 @@ impl StatsCollector {
         let uptime = context.clock().uptime();
         let Ok((walked, mut left)) = outcome else { return vec![] }; // It was logged.
         for Walked { key, took, cpu, outcome } in walked {
-            self.walk_cost.count += 1;
-            self.walk_cost.took += took;
-            self.walk_cost.cpu += cpu;
+            self.costs.walks.count += 1;
+            self.costs.walks.took += took;
+            self.costs.walks.cpu += cpu;
             let is_whole = matches!(outcome, WalkOutcome::Layer(_) | WalkOutcome::Volume(_));
             let chance = match &key {
                 WalkKey::Layer(_) => 0.0,
@@ -378,20 +400,25 @@ impl StatsCollector {
         let mut figures: BTreeMap<PodUid, Vec<VolumeFigures>> = BTreeMap::new();
         for (key, there) in &self.volumes {
             if let (WalkKey::Volume(uid, _), Some(space)) = (key, self.spaces.get(key)) {
-                figures.entry(uid.clone()).or_default().push(VolumeFigures { space: *space, ..there.volume.clone() });
+                let seen = VolumeFigures { figures: Figures::Seen(*space), ..there.volume.clone() };
+                figures.entry(uid.clone()).or_default().push(seen);
             }
+        }
+        for (uid, answered) in self.driven.figures() {
+            figures.entry(uid.clone()).or_default().push(answered);
         }
         figures
     }
 
     fn report(&self) -> StatsReport {
         let figures = self.volume_figures();
-        StatsReport { claims: of_claims(figures.values().flatten()), looks: self.costs.clone(), walks: self.walk_cost }
+        let Costs { looks, walks } = &self.costs;
+        StatsReport { claims: of_claims(figures.values().flatten()), looks: looks.clone(), walks: *walks }
     }
 
     /// Volumes of claims are told of by `/metrics`, which may be the only one who asks.
     fn list_volumes(&mut self, context: &mut Context<StatsCollectorMsg>) {
-        if self.listing || self.walking || self.args.volume_period.is_none() {
+        if self.listing || self.args.volume_period.is_none() {
             return;
         }
         self.listing = true;
@@ -400,7 +427,16 @@ impl StatsCollector {
         context.start("list volumes", "all pods", work, StatsCollectorMsg::VolumesListed);
     }
 
+    fn set_volumes(&mut self, volumes: VolumesThere, context: &mut Context<StatsCollectorMsg>) {
+        self.volumes = by_key(volumes.walked);
+        self.driven.set(volumes.driven);
+        self.ask_drivers(context);
+    }
+
     fn walk_claims(&mut self, context: &mut Context<StatsCollectorMsg>) {
+        if self.walking {
+            return;
+        }
         let known = Writers::unknown(self.layers.keys());
         let mut due = self.due(&known, context.clock().uptime());
         let is_claim = |key: &WalkKey| self.volumes.get(key).is_some_and(|there| there.volume.claim.is_some());

@@ -5,14 +5,19 @@ use std::time::Duration;
 use super::Args;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerStats, FilesystemUsage, ImageFsInfo, StatsFilter};
+use crate::logic::model::ids::FullName;
 use crate::logic::statistics::chosen::chosen;
 use crate::logic::statistics::figures::{FileSystem, Usage};
 use crate::logic::statistics::sample::{RuntimeDisk, Wanted};
-use crate::logic::statistics::volumes::{Space, VolumeFigures, claim_of, is_ephemeral, measure, volume_of};
+use crate::logic::statistics::volumes::{
+    Figures, Space, VolumeFigures, answered, claim_of, is_ephemeral, measure, volume_of,
+};
 use crate::logic::statistics::walks::WalkKey;
+use crate::logic::volumes::volume_states::DrivenVolume;
 use crate::messages::runtime::pleg::PlegMsg;
-use crate::messages::stats_collector::{Looked, VolumeThere};
+use crate::messages::stats_collector::{DrivenThere, DriverAnswer, Looked, VolumeThere, VolumesThere};
 use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::observer::Observation;
 use crate::platform::statistics::{Haste, LookOrder, RuntimeDiskAt, WalkOutcome, WalkPlace, Walked};
 
 /// How long another actor may take to answer.
@@ -96,29 +101,54 @@ async fn sandbox_image(args: &Args) -> Option<String> {
 }
 
 /// The volumes that pods have and that there are figures of; `None` when nobody answers.
-pub(super) async fn volumes(args: &Args) -> Option<Vec<VolumeThere>> {
+pub(super) async fn volumes(args: &Args) -> Option<VolumesThere> {
     let cause = Cause::outside("statistics");
     let pods = args.volume_manager.ask(cause, ASK_LIMIT, VolumeManagerMsg::All).await.ok()?;
-    let mut there = vec![];
+    let mut there = VolumesThere::default();
     for (uid, pod, mounted) in pods {
         for (name, volume) in &mounted.volumes {
-            let Some(measure) = measure(&volume.host_path).filter(|_| !volume.is_device) else { continue };
             let Some(spec) = volume_of(&pod, name) else { continue };
-            let unmeasured = Space { file_system: FileSystem::default(), usage: None };
-            there.push(VolumeThere {
-                key: WalkKey::Volume(uid.clone(), name.clone()),
-                has_own_writers: spec.empty_dir.is_some(),
-                place: WalkPlace::Volume(volume.host_path.clone(), measure),
-                volume: VolumeFigures {
-                    name: name.clone(),
-                    claim: claim_of(&pod, spec),
-                    is_ephemeral: is_ephemeral(spec),
-                    space: unmeasured,
-                },
-            });
+            let key = WalkKey::Volume(uid.clone(), name.clone());
+            let unmeasured = Figures::Seen(Space { file_system: FileSystem::default(), usage: None });
+            let figures = VolumeFigures {
+                name: name.clone(),
+                claim: claim_of(&pod, spec),
+                is_ephemeral: is_ephemeral(spec),
+                figures: unmeasured,
+            };
+            if let Some(driven) = &volume.driven {
+                let text = |text: &Option<String>| text.clone().unwrap_or_default();
+                let pod = FullName::new(&text(&pod.metadata.name), &text(&pod.metadata.namespace));
+                there.driven.push(DrivenThere { key, pod, at: driven.clone(), volume: figures });
+            } else if let Some(measure) = measure(&volume.host_path).filter(|_| !volume.is_device) {
+                let has_own_writers = spec.empty_dir.is_some();
+                let place = WalkPlace::Volume(volume.host_path.clone(), measure);
+                there.walked.push(VolumeThere { key, has_own_writers, place, volume: figures });
+            }
         }
     }
     Some(there)
+}
+
+/// Asks a volume's driver for its figures. Whether the driver has any is asked each time: it may be another one by now.
+pub(super) async fn ask_driver(args: &Args, volume: &DrivenVolume) -> Result<DriverAnswer, String> {
+    let DrivenVolume { driver, handle, target, .. } = volume;
+    let (began, at) = (args.clock.uptime(), args.clock.now());
+    let asked = async {
+        let endpoint = args.csi.endpoint(driver).await?;
+        let calls = &args.csi.calls;
+        let can = calls.capabilities(&endpoint).await.map_err(|error| error.to_string())?;
+        if !can.measures {
+            return Ok(None);
+        }
+        // As upstream, the staging path is not told.
+        let found = calls.usage(&endpoint, handle, target, "").await.map_err(|error| error.to_string())?;
+        answered(&found, can, args.volume_health, at).map(Some).map_err(|error| error.to_string())
+    };
+    let outcome = asked.await;
+    let took = args.clock.uptime().saturating_sub(began);
+    args.observer.observe(Observation::DriverMeasured { driver, took });
+    outcome
 }
 
 /// Walks; what the runtime keeps in a way of its own it is asked for. Gives what was walked and what was not.

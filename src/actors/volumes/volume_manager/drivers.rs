@@ -30,7 +30,7 @@ impl CsiVolumes {
     ///
     /// # Errors
     /// It is not registered, in upstream's words.
-    pub(super) async fn endpoint(&self, driver: &str) -> Result<String, String> {
+    pub(in crate::actors) async fn endpoint(&self, driver: &str) -> Result<String, String> {
         let question = |reply| CsiManagerMsg::Endpoint(driver.to_owned(), reply);
         let found = self.manager.ask(Cause::outside("find driver"), PATIENCE, question).await.ok().flatten();
         found.ok_or_else(|| format!("driver name {driver} not found in the list of registered CSI drivers"))

@@ -30,7 +30,7 @@ use crate::logic::volumes::slow_walk::{DOING, progress_event};
 use crate::logic::volumes::steps::VolumeStep;
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
-use crate::logic::volumes::volume_states::{MountedVolume, TaskFailure};
+use crate::logic::volumes::volume_states::{DrivenVolume, MountedVolume, TaskFailure};
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskEnd, TaskGain, VolumeEvent};
 use crate::platform::cluster::objects::{ObjectError, Objects, Token, looked, patiently};
@@ -176,7 +176,9 @@ impl MountTask {
         let mounted = self.timing.of(&plugin, mounting(false), self.mount_csi(source, new)).await?;
         let (name, relabel) = (source.name.clone(), !source.read_only);
         let (host_path, republish) = (mounted.host_path, mounted.republish);
-        let mounted = MountedVolume { host_path, name, group, is_device: false, relabel, republish };
+        let (driver, handle) = (source.driver.clone(), source.handle.clone());
+        let driven = Some(DrivenVolume { driver, handle, target: host_path.clone(), migrated: false });
+        let mounted = MountedVolume { host_path, name, group, is_device: false, relabel, republish, driven };
         Ok(TaskGain { mounted: Some(mounted), ..TaskGain::default() })
     }
 
@@ -418,7 +420,7 @@ impl MountTask {
         let news = mapped.map(|paths| told(paths).to_vec()).unwrap_or_default();
         let host_path = host_path.unwrap_or_default();
         let group = volume_group(&volume);
-        let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish: false };
+        let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish: false, driven: None };
         Ok(TaskGain { mounted: Some(mounted), news, warning, ..TaskGain::default() })
     }
 }

@@ -62,6 +62,7 @@ const UPSTREAM: &[&str] = &[
     "SuccessfulAttachVolume",
     "SuccessfulMountVolume",
     "Unhealthy",
+    "VolumeConditionAbnormal",
     "VolumePermissionChangeInProgress",
     "VolumeResizeFailed",
     "VolumeResizeSuccessful",

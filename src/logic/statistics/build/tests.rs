@@ -11,7 +11,7 @@ use crate::logic::statistics::figures::{
 };
 use crate::logic::statistics::sample::{NodeSample, RawSample, SandboxSample};
 use crate::logic::statistics::summary::ClaimReference;
-use crate::logic::statistics::volumes::{Space, VolumeFigures};
+use crate::logic::statistics::volumes::{Figures, Space, VolumeFigures};
 
 /// 2026-01-02T03:04:05Z, a little later.
 const AT: Moment = Moment(1_767_323_045_600_000_000);
@@ -108,7 +108,7 @@ pub(in crate::logic::statistics) fn snapshot() -> Snapshot {
         name: name.to_owned(),
         claim: claim.map(|name| ClaimReference { name: name.to_owned(), namespace: "ns".to_owned() }),
         is_ephemeral,
-        space: Space { file_system: disk, usage: Some(Usage { at: AT, bytes, inodes: 5 }) },
+        figures: Figures::Seen(Space { file_system: disk, usage: Some(Usage { at: AT, bytes, inodes: 5 }) }),
     };
     let volumes = vec![volume("data", 30_000, false, Some("claim")), volume("cache", 20_000, true, None)];
     Snapshot {

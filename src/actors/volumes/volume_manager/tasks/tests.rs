@@ -320,6 +320,7 @@ fn a_claim_leads_to_the_volume_behind_it() {
             is_device: false,
             relabel: false,
             republish: false,
+            driven: None,
         }
     );
     assert!(matches!(&outcome.told[0].1, SetUp::Local(order) if order.read_only && order.source == "/mnt/disk"));
