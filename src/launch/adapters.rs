@@ -66,7 +66,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
     let offline = offline_store(invocation, connected.is_some())?;
     let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock));
     let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)));
-    let plugins = plugin_adapters(root_dir, device_folder, &clock, volumes.clone());
+    let plugins = plugin_adapters([root_dir, device_folder], &clock, volumes.clone(), metrics.clone());
     Ok(Adapters {
         runtime: runtime.clone(),
         images: runtime,
@@ -116,16 +116,16 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
 
 /// Plugins of all kinds; `device_folder` is the directory of device plugins.
 fn plugin_adapters(
-    root_dir: &Path,
-    device_folder: &Path,
+    [root_dir, device_folder]: [&Path; 2],
     clock: &Arc<dyn Clock>,
     volumes: Arc<LinuxVolumeHost>,
+    metrics: Arc<Metrics>,
 ) -> PluginAdapters {
     let calls = PluginCalls::new(Arc::clone(clock));
     PluginAdapters {
         registry: Arc::new(LinuxPluginRegistry::new(root_dir)),
         registration: Arc::new(GrpcRegistration),
-        csi: Arc::new(GrpcCsi::new(calls.clone())),
+        csi: Arc::new(GrpcCsi::new(calls.clone(), metrics)),
         dra: Arc::new(GrpcDra::new(calls)),
         volumes,
         device_socket: Arc::new(DeviceRegistration::new(device_folder, Arc::clone(clock))),

@@ -248,12 +248,27 @@ pub enum Observation<'a> {
         /// How long it took, whatever came of it.
         took: Duration,
     },
+    /// A storage driver was called.
+    DriverCalled {
+        /// Its name.
+        driver: &'a str,
+        /// The method, with its service.
+        method: &'a str,
+        /// How it ended, as gRPC names it.
+        code: &'static str,
+        /// How long it took.
+        took: Duration,
+        /// Whether the call was for a volume that the API has as one of an in-tree kind.
+        migrated: bool,
+    },
     /// Something was done for a volume.
     VolumeDone {
-        /// Such as `kubernetes.io/empty-dir`.
+        /// Such as `kubernetes.io/empty-dir`, or `kubernetes.io/csi:` with a driver's name.
         plugin: &'a str,
         /// Upstream's `operation_name`, such as `volume_mount`.
         operation: &'static str,
+        /// Whether the API has it as a volume of an in-tree kind that a driver took over.
+        migrated: bool,
         /// How long it took.
         took: Duration,
         /// Whether it failed.

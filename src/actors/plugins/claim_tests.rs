@@ -22,6 +22,7 @@ use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::root::Child;
 use crate::platform::files::checkpoints::FileCheckpoints;
 use crate::platform::host::clock::SystemClock;
+use crate::platform::observer::Unobserved;
 use crate::platform::plugins::played_dra::{DraDriver, DraServing};
 use crate::platform::plugins::{GrpcCsi, GrpcDra, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 
@@ -53,7 +54,7 @@ impl Setup {
             adapters.plugins = PluginAdapters {
                 registry: Arc::new(LinuxPluginRegistry::new(path)),
                 registration: Arc::new(GrpcRegistration),
-                csi: Arc::new(GrpcCsi::new(calls.clone())),
+                csi: Arc::new(GrpcCsi::new(calls.clone(), Arc::new(Unobserved))),
                 dra: Arc::new(GrpcDra::new(calls)),
                 ..PluginAdapters::none()
             };

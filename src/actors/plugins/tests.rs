@@ -22,6 +22,7 @@ use crate::messages::root::Child;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::host::clock::SystemClock;
 use crate::platform::network::tls::sha256_hex;
+use crate::platform::observer::Unobserved;
 use crate::platform::plugins::played::{Driver, Serving};
 use crate::platform::plugins::{GrpcCsi, GrpcDra, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 use crate::platform::volumes::LinuxVolumeHost;
@@ -59,7 +60,7 @@ impl Setup {
             adapters.plugins = PluginAdapters {
                 registry: Arc::new(LinuxPluginRegistry::new(path)),
                 registration: Arc::new(GrpcRegistration),
-                csi: Arc::new(GrpcCsi::new(PluginCalls::new(clock.clone()))),
+                csi: Arc::new(GrpcCsi::new(PluginCalls::new(clock.clone()), Arc::new(Unobserved))),
                 dra: Arc::new(GrpcDra::new(PluginCalls::new(clock))),
                 volumes,
                 ..PluginAdapters::none()

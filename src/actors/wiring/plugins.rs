@@ -40,6 +40,7 @@ pub fn csi_manager_args(agent: &Agent) -> csi_manager::Args {
         host: Arc::clone(&adapters.plugins.volumes),
         node_status: to.node_status.clone(),
         plugin_watcher: to.plugin_watcher.clone(),
+        observer: Arc::clone(&adapters.observer),
         volume_manager: to.volume_manager.clone(),
     }
 }

@@ -95,6 +95,11 @@ impl PluginCalls {
         self.peer(&mut lock(&self.state), at).0
     }
 
+    /// The clock that calls are timed by.
+    pub(super) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
     /// The calls that are open, by endpoint, oldest first.
     pub fn open(&self) -> Vec<(String, OpenCall)> {
         lock(&self.state).open.values().cloned().collect()

@@ -1,4 +1,9 @@
-//! Calls to CSI drivers over gRPC, and where their messages end.
+//! Calls to CSI drivers over gRPC, and where their messages end. Each call is counted under its driver's name (VOL-52).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tonic::transport::Channel;
@@ -7,28 +12,56 @@ use super::calls::{OpenCall, PluginCalls, request};
 use super::wire::csi_v1 as wire;
 use super::wire::csi_v1::node_client::NodeClient;
 use super::{ANSWER_MAX, CSI_LIMIT, CsiCalls};
+use crate::logic::plugins::call_error::Code;
 use crate::logic::plugins::call_error::{CallError, CallProblem};
 use crate::logic::plugins::csi_registration::CsiNodeInfo;
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::logic::volumes::csi::requests::{
     Access, AccessMode, Amounts, Capability, ExpandRequest, PublishRequest, StageRequest, VolumeUse,
 };
+use crate::platform::observer::{Observation, Observer};
 
 /// The longest name of this node that a driver may give.
 const NODE_ID_MAX: usize = 256;
 /// The most topology segments that are taken of a driver, and the longest of them.
 const TOPOLOGY_MAX: (usize, usize) = (64, 317);
 
+/// Endpoints whose driver is known by name; more are never there at a time.
+const NAMES_MAX: usize = 256;
+
+tokio::task_local! {
+    /// Whether the work is for a volume of an in-tree kind. Upstream hands that along in the context of calls, too.
+    static MIGRATED: bool;
+}
+
+/// The same work, whose calls count as `migrated` or not.
+pub fn as_migrated<F: Future>(migrated: bool, work: F) -> impl Future<Output = F::Output> {
+    MIGRATED.scope(migrated, work)
+}
+
 /// [`CsiCalls`] over sockets.
 #[derive(Clone)]
 pub struct GrpcCsi {
     calls: PluginCalls,
+    observer: Arc<dyn Observer>,
+    /// Drivers' names by endpoint.
+    names: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl GrpcCsi {
-    /// Drivers by these calls.
-    pub fn new(calls: PluginCalls) -> Self {
-        Self { calls }
+    /// Drivers by these calls; the observer counts them.
+    pub fn new(calls: PluginCalls, observer: Arc<dyn Observer>) -> Self {
+        Self { calls, observer, names: Arc::default() }
+    }
+
+    /// Counts a call that ended. A driver without a name has not registered: nobody asks for its figures.
+    fn count(&self, at: &str, method: &'static str, code: Code, took: Duration) {
+        let name = self.names.lock().unwrap_or_else(PoisonError::into_inner).get(at).cloned();
+        if let Some(driver) = &name {
+            let method = &format!("/csi.v1.Node/{method}");
+            let migrated = MIGRATED.try_with(|migrated| *migrated).unwrap_or(false);
+            self.observer.observe(Observation::DriverCalled { driver, method, code: code.into(), took, migrated });
+        }
     }
 }
 
@@ -41,12 +74,24 @@ macro_rules! ask {
     ($this:ident, $at:expr, $name:literal, $about:expr, $method:ident, $message:expr) => {{
         let message = request($message, CSI_LIMIT);
         let ask = |channel| async move { client(channel).$method(message).await };
-        $this.calls.call($at, $name, $about, CSI_LIMIT, ask).await
+        let began = $this.calls.clock().uptime();
+        let outcome = $this.calls.call($at, $name, $about, CSI_LIMIT, ask).await;
+        let took = $this.calls.clock().uptime().saturating_sub(began);
+        $this.count($at, $name, outcome.as_ref().map_or_else(CallError::code, |_| Code::Ok), took);
+        outcome
     }};
 }
 
 #[async_trait]
 impl CsiCalls for GrpcCsi {
+    fn name(&self, at: &str, driver: &str) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= NAMES_MAX && !names.contains_key(at) {
+            names.pop_first();
+        }
+        names.insert(at.to_owned(), driver.to_owned());
+    }
+
     async fn node_info(&self, at: &str) -> Result<CsiNodeInfo, CallError> {
         let answer = ask!(self, at, "NodeGetInfo", "", node_get_info, wire::NodeGetInfoRequest {})?;
         let topology = answer.accessible_topology.map(|topology| topology.segments).unwrap_or_default();

@@ -40,7 +40,7 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 
 pub use calls::{OpenCall, PluginCalls};
-pub use csi::GrpcCsi;
+pub use csi::{GrpcCsi, as_migrated};
 pub use devices::GrpcDevices;
 pub use dra::GrpcDra;
 pub use none::NoPlugins;
@@ -143,6 +143,8 @@ pub trait PluginRegistration: Send + Sync {
 /// The calls to a CSI driver, each within [`CSI_LIMIT`]. `at` is the driver's endpoint.
 #[async_trait]
 pub trait CsiCalls: Send + Sync {
+    /// The driver at this endpoint has this name, under which its calls are counted.
+    fn name(&self, _at: &str, _driver: &str) {}
     /// The driver's view of this node.
     async fn node_info(&self, at: &str) -> Result<CsiNodeInfo, CallError>;
     /// The capabilities of its part on the node.

@@ -15,6 +15,7 @@ use super::*;
 use crate::logic::plugins::call_error::{CallProblem, Code};
 use crate::logic::volumes::csi::requests::{Access, AccessMode, Capability, Texts};
 use crate::platform::host::clock::SystemClock;
+use crate::platform::observer::Unobserved;
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);
@@ -128,7 +129,38 @@ fn stage_request(volume: &str) -> StageRequest {
 
 fn calls() -> (GrpcCsi, PluginCalls) {
     let calls = PluginCalls::new(Arc::new(SystemClock::start()));
-    (GrpcCsi::new(calls.clone()), calls)
+    (GrpcCsi::new(calls.clone(), Arc::new(Unobserved)), calls)
+}
+
+/// Keeps the calls that it hears of.
+#[derive(Default)]
+struct Counted(std::sync::Mutex<Vec<String>>);
+
+impl crate::platform::observer::Observer for Counted {
+    fn observe(&self, what: crate::platform::observer::Observation<'_>) {
+        if let crate::platform::observer::Observation::DriverCalled { driver, method, code, migrated, .. } = what {
+            self.0.lock().unwrap().push(format!("{driver} {method} {code} {migrated}"));
+        }
+    }
+}
+
+/// VOL-52: a driver that has no name yet is not counted.
+#[tokio::test]
+async fn calls_are_counted_under_their_drivers_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = Driver::new("drv.test", folder.path());
+    let _serving = driver.serve(folder.path());
+    driver.switches().fails.insert("NodeGetInfo", [WireCode::Internal].into());
+    let counted = Arc::new(Counted::default());
+    let calls = GrpcCsi::new(PluginCalls::new(Arc::new(SystemClock::start())), counted.clone());
+    let at = folder.path().join("csi.sock").display().to_string();
+    calls.capabilities(&at).await.unwrap();
+    calls.name(&at, "drv.test");
+    calls.node_info(&at).await.unwrap_err();
+    as_migrated(true, calls.capabilities(&at)).await.unwrap();
+    let expected =
+        ["drv.test /csi.v1.Node/NodeGetInfo Internal false", "drv.test /csi.v1.Node/NodeGetCapabilities OK true"];
+    assert_eq!(*counted.0.lock().unwrap(), expected);
 }
 
 /// VOL-41, VOL-45.

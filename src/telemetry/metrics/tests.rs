@@ -111,6 +111,7 @@ always gauge     kubelet_first_network_pod_start_sli_duration_seconds
        histogram kubelet_http_requests_duration_seconds long_running,method,path,server_type
        counter   kubelet_websocket_streaming_requests_total subresource
        histogram storage_operation_duration_seconds migrated,operation_name,status,volume_plugin
+       histogram csi_operations_seconds driver_name,grpc_status_code,method_name,migrated
        histogram volume_operation_total_seconds operation_name,plugin_name
        histogram kubelet_volume_metric_collection_duration_seconds metric_source
 always counter   reconstruct_volume_operations_total
@@ -258,7 +259,14 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::CgroupDone { operation: "create", took: SECOND },
         Observation::MemoryKept { hard: 2, soft: 1 },
         Observation::DriverMeasured { driver: "d", took: SECOND },
-        Observation::VolumeDone { plugin: "kubernetes.io/nfs", operation: "volume_mount", took: SECOND, failed: false },
+        Observation::DriverCalled { driver: "d", method: "/m", code: "OK", took: SECOND, migrated: false },
+        Observation::VolumeDone {
+            plugin: "kubernetes.io/nfs",
+            operation: "volume_mount",
+            migrated: false,
+            took: SECOND,
+            failed: false,
+        },
         Observation::VolumeThere { plugin: "kubernetes.io/nfs", took: SECOND },
         Observation::VolumesFound { count: 2, failed: false },
         Observation::OrphansSwept { found: 2, failed: 1 },

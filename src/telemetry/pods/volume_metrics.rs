@@ -1,4 +1,4 @@
-//! Metrics of volumes: what was done for them and how long it took, what a start found, what sweeps left.
+//! Metrics of volumes: work for them and calls to their drivers, what a start found, what sweeps left (VOL-52).
 
 use prometheus::{HistogramVec, IntCounter, IntGauge, Registry};
 
@@ -14,6 +14,7 @@ const OVERALL: &str = "overall_volume_mount";
 /// See the module.
 pub(in crate::telemetry) struct VolumeMetrics {
     operations: HistogramVec,
+    calls: HistogramVec,
     whole: HistogramVec,
     measured: HistogramVec,
     found: IntCounter,
@@ -33,6 +34,12 @@ impl VolumeMetrics {
                 "[ALPHA] Storage operation duration",
                 &BOUNDS,
                 &["volume_plugin", "operation_name", "status", "migrated"],
+            ),
+            calls: registrar.histograms(
+                "csi_operations_seconds",
+                "[ALPHA] Container Storage Interface operation duration with gRPC error code status total",
+                &BOUNDS,
+                &["driver_name", "method_name", "grpc_status_code", "migrated"],
             ),
             whole: registrar.histograms(
                 "volume_operation_total_seconds",
@@ -82,10 +89,14 @@ impl VolumeMetrics {
     /// Counts what is about volumes; whether it was.
     pub(in crate::telemetry) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Observation::VolumeDone { plugin, operation, took, failed } => {
+            Observation::VolumeDone { plugin, operation, migrated, took, failed } => {
                 let status = if *failed { "fail-unknown" } else { "success" };
-                let labels = [plugin, operation, status, "false"];
+                let labels = [plugin, operation, status, word(*migrated)];
                 self.operations.with_label_values(&labels).observe(took.as_secs_f64());
+            }
+            Observation::DriverCalled { driver, method, code, took, migrated } => {
+                let labels = [driver, method, code, word(*migrated)];
+                self.calls.with_label_values(&labels).observe(took.as_secs_f64());
             }
             Observation::DriverMeasured { driver, took } => observe(&self.measured, driver, *took),
             Observation::VolumeThere { plugin, took } => {
@@ -105,6 +116,11 @@ impl VolumeMetrics {
     }
 }
 
+/// As Go writes it.
+fn word(yes: bool) -> &'static str {
+    if yes { "true" } else { "false" }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -118,7 +134,13 @@ mod tests {
         let metrics = VolumeMetrics::new(&registry);
         let (plugin, took) = ("kubernetes.io/nfs", Duration::from_secs(2));
         for failed in [true, true, false] {
-            metrics.observe(&Observation::VolumeDone { plugin, operation: "volume_mount", took, failed });
+            metrics.observe(&Observation::VolumeDone {
+                plugin,
+                operation: "volume_mount",
+                migrated: false,
+                took,
+                failed,
+            });
         }
         metrics.observe(&Observation::VolumeThere { plugin, took: Duration::from_secs(30) });
         let families = registry.gather();
@@ -127,6 +149,33 @@ mod tests {
         let labels: Vec<&str> = one.get_label().iter().map(prometheus::proto::LabelPair::value).collect();
         assert_eq!(labels, [OVERALL, plugin]);
         assert_eq!((one.get_histogram().get_sample_count(), one.get_histogram().get_sample_sum()), (1, 30.0));
+    }
+
+    /// VOL-52: a driver's volume is told by its driver, and a call by its method and how it ended.
+    #[test]
+    fn drivers_are_told_apart() {
+        let registry = Registry::new();
+        let metrics = VolumeMetrics::new(&registry);
+        let (took, driver) = (Duration::from_millis(200), "drv.test");
+        let (plugin, operation) = ("kubernetes.io/csi:drv.test", "volume_mount");
+        metrics.observe(&Observation::VolumeDone { plugin, operation, migrated: true, took, failed: true });
+        for (code, migrated) in [("OK", false), ("OK", false), ("DeadlineExceeded", true)] {
+            let method = "/csi.v1.Node/NodeStageVolume";
+            metrics.observe(&Observation::DriverCalled { driver, method, code, took, migrated });
+        }
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("families");
+        let called = |code: &str, migrated: bool, rest: &str, count: u64| {
+            format!(
+                "csi_operations_seconds_bucket{{driver_name=\"drv.test\",grpc_status_code=\"{code}\",\
+                 method_name=\"/csi.v1.Node/NodeStageVolume\",migrated=\"{migrated}\",le=\"{rest}\"}} {count}"
+            )
+        };
+        let done = "storage_operation_duration_seconds_count{migrated=\"true\",operation_name=\"volume_mount\",\
+                    status=\"fail-unknown\",volume_plugin=\"kubernetes.io/csi:drv.test\"} 1";
+        let ok = [called("OK", false, "0.1", 0), called("OK", false, "0.25", 2), called("OK", false, "600", 2)];
+        for line in ok.iter().chain([&called("DeadlineExceeded", true, "0.25", 1)]).map(|line| &**line).chain([done]) {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
     }
 
     /// VOL-15: a sweep counts all orphans, those that stay among them.

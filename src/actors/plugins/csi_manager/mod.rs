@@ -26,6 +26,7 @@ use crate::messages::plugins::csi_manager::{CsiManagerMsg, DriverStep, PublishEr
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::volume_manager::{AttachedStep, VolumeManagerMsg};
 use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::observer::{Observation, Observer};
 use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
 use cluster::Job;
@@ -61,6 +62,8 @@ pub struct Args {
     pub node_status: Address<NodeStatusMsg>,
     /// Hears the verdicts about drivers.
     pub plugin_watcher: Address<PluginWatcherMsg>,
+    /// Counts how long it takes to unstage volumes.
+    pub observer: Arc<dyn Observer>,
     /// Hears that a volume is no longer staged.
     pub volume_manager: Address<VolumeManagerMsg>,
 }
@@ -182,6 +185,7 @@ impl CsiManager {
         };
         self.asked.insert(plugin.socket.clone(), (Arc::clone(&plugin), version));
         let (calls, endpoint, about) = (Arc::clone(&self.args.calls), plugin.endpoint.clone(), plugin.name.clone());
+        calls.name(&endpoint, &plugin.name);
         let work = async move { calls.node_info(&endpoint).await.map_err(|error| error.to_string()) };
         let ended = move |outcome: Result<_, _>| {
             CsiManagerMsg::Driver(DriverStep::InfoRead { plugin, outcome: outcome.into() })
@@ -394,7 +398,16 @@ impl CsiManager {
             let (calls, host) = (Arc::clone(&self.args.calls), Arc::clone(&self.args.host));
             let (endpoint, about) = (self.endpoint(&data.driver_name), data.volume_handle.clone());
             let of = device.clone();
-            let work = async move { staged::unstage(&*calls, &*host, endpoint, &device, &data).await };
+            let (observer, clock) = (Arc::clone(&self.args.observer), Arc::clone(context.clock()));
+            let work = async move {
+                let began = clock.uptime();
+                let outcome = staged::unstage(&*calls, &*host, endpoint, &device, &data).await;
+                let plugin = &format!("kubernetes.io/csi:{}", data.driver_name);
+                let (operation, took) = ("unmount_device", clock.uptime().saturating_sub(began));
+                let failed = outcome.is_err();
+                observer.observe(Observation::VolumeDone { plugin, operation, migrated: false, took, failed });
+                outcome
+            };
             let ended = move |outcome: Result<_, _>| {
                 CsiManagerMsg::Staged(StagedStep::Unstaged { device: of, outcome: outcome.into() })
             };

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::timing::driven_plugin;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
+use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
 use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
@@ -26,6 +28,12 @@ pub struct CsiVolumes {
 }
 
 impl CsiVolumes {
+    /// Upstream's name of the plugin of a volume in a pod's directory, with its driver where the disk tells it.
+    pub(super) async fn plugin_of(&self, place: &VolumePlace) -> String {
+        let data = self.host.pod_data(place).await.ok().flatten();
+        data.map_or_else(|| plugin::CSI.to_owned(), |data| driven_plugin(&data.driver_name))
+    }
+
     /// Where a driver serves.
     ///
     /// # Errors

@@ -379,7 +379,8 @@ impl VolumeManager {
                             false => host.tear_down(&place).await.map_err(tasks::failed),
                         }
                     };
-                    let gone = timing.of(&place.plugin, unmounting(place.is_device), gone).await;
+                    let plugin = if is_driven { csi.plugin_of(&place).await } else { place.plugin.clone() };
+                    let gone = timing.of(&plugin, unmounting(place.is_device), gone).await;
                     TaskEnd::of(gone.map(|()| TaskGain::default()))
                 };
                 context.start("unmount volume", about, work, ended);

@@ -172,12 +172,11 @@ impl MountTask {
         group: Option<i64>,
         new: &mut NewSecrets,
     ) -> Result<TaskGain, TaskFailure> {
-        let plugin = format!("{}:{}", plugin::CSI, source.driver);
-        let mounted = self.timing.of(&plugin, mounting(false), self.mount_csi(source, new)).await?;
+        let mounted = self.timing.of_source(source, mounting(false), self.mount_csi(source, new)).await?;
         let (name, relabel) = (source.name.clone(), !source.read_only);
         let (host_path, republish) = (mounted.host_path, mounted.republish);
         let (driver, handle) = (source.driver.clone(), source.handle.clone());
-        let driven = Some(DrivenVolume { driver, handle, target: host_path.clone(), migrated: false });
+        let driven = Some(DrivenVolume { driver, handle, target: host_path.clone(), migrated: source.migrated });
         let mounted = MountedVolume { host_path, name, group, is_device: false, relabel, republish, driven };
         Ok(TaskGain { mounted: Some(mounted), ..TaskGain::default() })
     }
@@ -186,10 +185,19 @@ impl MountTask {
     async fn set_up(&self, place: Option<&VolumePlace>, order: SetUp) -> Result<Option<String>, VolumeError> {
         let progress = Arc::new(Progress::by(Arc::clone(&self.timing.clock)));
         let work = self.host.set_up_watched(&self.uid, place, order, Arc::clone(&progress));
-        self.watched(place, &progress, work).await
+        let outcome = self.watched(place, &progress, work).await;
+        self.tell_walks(plugin_of(place), false, &progress);
+        outcome
     }
 
-    /// Waits for work, tells how far it is for as long as it takes long, and how long it took to change ownership.
+    /// Tells how long it took to change ownership.
+    pub(super) fn tell_walks(&self, plugin: &str, migrated: bool, progress: &Progress) {
+        for walk in progress.take_walks() {
+            self.timing.walked(plugin, migrated, walk);
+        }
+    }
+
+    /// Waits for work, and tells how far it is for as long as it takes long.
     pub(super) async fn watched<T>(
         &self,
         place: Option<&VolumePlace>,
@@ -199,16 +207,12 @@ impl MountTask {
         let of_volume = place.filter(|place| [plugin::LOCAL, plugin::CSI].contains(&&*place.plugin));
         let mut work = std::pin::pin!(work);
         let (mut seen, mut told) = (0, 0);
-        let outcome = loop {
+        loop {
             match tokio::time::timeout(LOOK_PERIOD, &mut work).await {
-                Ok(outcome) => break outcome,
+                Ok(outcome) => return outcome,
                 Err(_) => self.look(progress, of_volume, &mut seen, &mut told),
             }
-        };
-        for walk in progress.take_walks() {
-            self.timing.walked(plugin_of(place), walk);
         }
-        outcome
     }
 
     /// One look at a set-up that takes long.

@@ -4,11 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::logic::volumes::csi::source::CsiSource;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
 use crate::logic::volumes::volume_states::MountedVolume;
 use crate::platform::host::clock::Clock;
 use crate::platform::observer::{Observation, Observer};
+use crate::platform::plugins::as_migrated;
 use crate::platform::volumes::Walk;
 
 /// The observer, and its clock.
@@ -29,19 +31,43 @@ impl Timing {
         let began = self.clock.uptime();
         let outcome = work.await;
         let took = self.clock.uptime().saturating_sub(began);
-        self.tell(plugin, operation, took, outcome.is_err());
+        self.tell(plugin, operation, false, (took, outcome.is_err()));
         outcome
     }
 
-    /// Tells how long files' ownership took to change.
-    pub(super) fn walked(&self, plugin: &str, walk: Walk) {
-        self.tell(plugin, "volume_apply_access_control", walk.took, walk.failed);
+    /// The same work for a driver's volume. Its calls count as its own do: `migrated` or not.
+    pub(super) async fn of_source<T, E>(
+        &self,
+        source: &CsiSource,
+        operation: &'static str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let began = self.clock.uptime();
+        let outcome = as_migrated(source.migrated, work).await;
+        self.told_of_source(source, operation, began, outcome.is_err());
+        outcome
     }
 
-    fn tell(&self, plugin: &str, operation: &'static str, took: Duration, failed: bool) {
-        let plugin = &plugin.replace('~', "/");
-        self.observer.observe(Observation::VolumeDone { plugin, operation, took, failed });
+    /// Tells of something that was done for a driver's volume since then, by uptime.
+    pub(super) fn told_of_source(&self, source: &CsiSource, operation: &'static str, began: Duration, failed: bool) {
+        let took = self.clock.uptime().saturating_sub(began);
+        self.tell(&driven_plugin(&source.driver), operation, source.migrated, (took, failed));
     }
+
+    /// Tells how long files' ownership took to change.
+    pub(super) fn walked(&self, plugin: &str, migrated: bool, walk: Walk) {
+        self.tell(plugin, "volume_apply_access_control", migrated, (walk.took, walk.failed));
+    }
+
+    fn tell(&self, plugin: &str, operation: &'static str, migrated: bool, (took, failed): (Duration, bool)) {
+        let plugin = &plugin.replace('~', "/");
+        self.observer.observe(Observation::VolumeDone { plugin, operation, migrated, took, failed });
+    }
+}
+
+/// Upstream's name of the plugin for volumes of a driver.
+pub(super) fn driven_plugin(driver: &str) -> String {
+    format!("{}:{driver}", plugin::CSI)
 }
 
 /// The plugin of a volume in this place; what has none is a path of the host.
@@ -50,8 +76,11 @@ pub(super) fn plugin_of(place: Option<&VolumePlace>) -> &str {
 }
 
 /// The plugin of a planned volume; what a claim comes to is known once it is there.
-pub(super) fn planned_plugin<'a>(plan: &VolumePlan, mounted: Option<&'a MountedVolume>) -> &'a str {
-    match &plan.kind {
+pub(super) fn planned_plugin(plan: &VolumePlan, mounted: Option<&MountedVolume>) -> String {
+    if let Some(driven) = mounted.and_then(|mounted| mounted.driven.as_ref()) {
+        return driven_plugin(&driven.driver);
+    }
+    let plain = match &plan.kind {
         VolumeKind::EmptyDir(_) => plugin::EMPTY_DIR,
         VolumeKind::HostPath { .. } => plugin::HOST_PATH,
         VolumeKind::ConfigMap(_) => plugin::CONFIG_MAP,
@@ -60,10 +89,11 @@ pub(super) fn planned_plugin<'a>(plan: &VolumePlan, mounted: Option<&'a MountedV
         VolumeKind::Projected(_) => plugin::PROJECTED,
         VolumeKind::Nfs(_) => plugin::NFS,
         VolumeKind::Image(_) => plugin::IMAGE,
-        VolumeKind::Csi(_) => plugin::CSI,
+        VolumeKind::Csi(source) => return driven_plugin(&source.driver),
         VolumeKind::Claim { .. } => mounted.map_or("N/A", |mounted| plugin_of_path(&mounted.host_path)),
         VolumeKind::Refused(_) => "N/A",
-    }
+    };
+    plain.to_owned()
 }
 
 /// The plugin's directory in a volume's path; what has none is a path of the host.

@@ -45,6 +45,8 @@ pub struct CsiSource {
     pub is_ephemeral: bool,
     /// Whether it is used as a device.
     pub is_block: bool,
+    /// Whether the API has it as a volume of an in-tree kind.
+    pub migrated: bool,
 }
 
 /// The findings of the agent for one volume.
@@ -81,6 +83,7 @@ impl CsiSource {
             read_only,
             is_ephemeral: false,
             is_block: spec.volume_mode.as_deref() == Some("Block"),
+            migrated: false,
         };
         Some(read.checked())
     }
@@ -106,6 +109,7 @@ impl CsiSource {
             read_only: source.read_only.unwrap_or(false),
             is_ephemeral: true,
             is_block: false,
+            migrated: false,
         };
         read.checked()
     }

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::SecretReference;
 
 use super::super::own_node;
 use super::super::tasks::{MountTask, step_failed};
+use super::super::timing::driven_plugin;
 use crate::logic::plugins::call_error::CallError;
 use crate::logic::volumes::claim::change_policy;
 use crate::logic::volumes::csi::attachment::{NotAttached, check_attachment, check_node};
@@ -109,12 +110,23 @@ impl MountTask {
         // The Node has to say first that the volume is in use: else it might be detached under the pod.
         (self.csi.attaches)(source.unique_name());
         let (mut wait, mut waited) = (ATTACH_WAIT.0, Duration::ZERO);
+        let mut verifying = Some(self.timing.clock.uptime());
+        let mut verified = |failed| {
+            if let Some(began) = verifying.take() {
+                self.timing.told_of_source(source, "verify_controller_attached_volume", began, failed);
+            }
+        };
         loop {
-            let why = match self.look_at_attachment(source).await {
+            let looked = self.look_at_attachment(source).await;
+            if !matches!(looked, Err(NotAttached::NotInUse | NotAttached::NotListed)) {
+                verified(false);
+            }
+            let why = match looked {
                 Ok(context) => return Ok(context),
                 Err(why) => why,
             };
             if matches!(why, NotAttached::Failed { .. }) || waited + wait > ATTACH_PATIENCE {
+                verified(true);
                 let failure = match why {
                     NotAttached::NotInUse | NotAttached::NotListed => {
                         // Upstream has no Event for it: that the cluster attaches a volume is told by the cluster.
@@ -274,6 +286,7 @@ impl Mount<'_> {
         let progress = Arc::new(Progress::by(Arc::clone(&task.timing.clock)));
         let work = csi.volumes.host.own(&self.place, ownership, Arc::clone(&progress));
         let given = task.watched(Some(&self.place), &progress, work).await;
+        task.tell_walks(&driven_plugin(&self.source.driver), self.source.migrated, &progress);
         let handle = &self.source.handle;
         given.map_err(|error| self.failed(VolumeStep::SetUp, format!("applyFSGroup failed for vol {handle}: {error}")))
     }
