@@ -310,6 +310,30 @@ async fn a_volume_waits_until_the_cluster_attached_it() {
     setup.release("one").await;
 }
 
+/// VOL-12: the driver is asked at once how many volumes there is room for, and the cluster hears it.
+#[tokio::test]
+async fn a_node_without_room_tells_its_limit_anew() {
+    let Some(setup) = Setup::new() else { return };
+    setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": { "nodeAllocatableUpdatePeriodSeconds": 3600 } }));
+    setup.driver.switches().volumes_max = 9;
+    let _serving = setup.serve().await;
+    setup.put_volume(&json!({}));
+    let name = unique_name("drv.test", "h-1");
+    setup.put_node(json!({ "volumesInUse": [name], "volumesAttached": [{ "name": name, "devicePath": "" }] }));
+    let attachment = attachment_name("h-1", "drv.test", setup.node(), sha256_hex);
+    let status = json!({ "attached": false, "attachError": { "message": "no slot is left", "errorCode": 8 } });
+    let spec = json!({ "attacher": "drv.test", "nodeName": setup.node(), "source": {} });
+    let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{attachment}");
+    setup.server.put(&path, json!({ "spec": spec, "status": status }));
+    setup.driver.switches().volumes_max = 1;
+    let failure = setup.ensure(&pod("one")).await.expect_err("no room");
+    assert!(failure.message.ends_with("no slot is left") && !failure.rejects, "{failure:?}");
+    let csi_node = || setup.server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", setup.node()));
+    let count = || csi_node()["spec"]["drivers"][0]["allocatable"]["count"].clone();
+    setup.eventually("the cluster knows", || count() == json!(1)).await;
+    setup.release("one").await;
+}
+
 /// One hung driver costs its own volumes only.
 #[tokio::test]
 async fn a_driver_that_hangs_keeps_no_other_from_its_work() {

@@ -50,6 +50,8 @@ pub enum AdmissionReason {
     TopologyAffinityError,
     /// An error that upstream gives no reason of its own.
     UnexpectedAdmissionError,
+    /// The node has no room for another attached volume of a driver.
+    VolumeAttachmentLimitExceeded,
 }
 
 impl AdmissionReason {
@@ -74,6 +76,7 @@ impl AdmissionReason {
             Self::SysctlForbidden => "SysctlForbidden",
             Self::TopologyAffinityError => "TopologyAffinityError",
             Self::UnexpectedAdmissionError => "UnexpectedAdmissionError",
+            Self::VolumeAttachmentLimitExceeded => "VolumeAttachmentLimitExceeded",
             // Upstream's list names taints by their sentence, which is no reason: they count as others.
             Self::EmptyPodSharedPoolError
             | Self::InvalidCpuBurst

@@ -1,5 +1,5 @@
-//! Pods that the node itself ends: to make room for a critical pod (POD-32), to stay alive (EVI-20 to EVI-24), or because the
-//! machine goes down (NODE-45).
+//! Pods that the node itself ends: to make room for a critical pod (POD-32), to stay alive (EVI-20 to EVI-24), because the
+//! machine goes down (NODE-45), or because a volume cannot be attached here (VOL-12).
 //!
 //! Pure. The worker reports the status while containers may still run: a phase that is an end is held back until they have
 //! ended.
@@ -30,6 +30,8 @@ pub enum StopCause {
     /// The machine goes down.
     #[strum(to_string = "Terminated")]
     ShutDown,
+    /// The node has no room for a volume of it.
+    VolumeAttachmentLimitExceeded,
 }
 
 impl From<StopCause> for AdmissionReason {
@@ -38,6 +40,7 @@ impl From<StopCause> for AdmissionReason {
             StopCause::Preempted => Self::Preempting,
             StopCause::Evicted => Self::Evicted,
             StopCause::ShutDown => Self::Terminated,
+            StopCause::VolumeAttachmentLimitExceeded => Self::VolumeAttachmentLimitExceeded,
         }
     }
 }
@@ -74,11 +77,17 @@ impl NodeStop {
         Self { cause: StopCause::ShutDown, disruption: Some(message.clone()), message, since }
     }
 
-    /// The status of such a pod. A pod whose containers all ended well when they were stopped has succeeded, as upstream has
-    /// it; but an evicted one has failed, however its containers ended. A preempted pod that succeeded has no reason.
+    /// Of a pod whose volume cannot be attached for lack of room.
+    pub fn without_room(message: String, since: Moment) -> Self {
+        Self { cause: StopCause::VolumeAttachmentLimitExceeded, message, disruption: None, since }
+    }
+
+    /// The status of such a pod. A preempted pod, or one of a machine that goes down, has succeeded when its containers all
+    /// ended well; every other one has failed. A preempted pod that succeeded has no reason.
     pub fn status(&self, mut status: PodStatus) -> PodStatus {
         let has_succeeded = status.phase.as_deref() == Some(SUCCEEDED);
-        if self.cause == StopCause::Evicted || !has_succeeded {
+        let may_succeed = matches!(self.cause, StopCause::Preempted | StopCause::ShutDown);
+        if !may_succeed || !has_succeeded {
             status.phase = Some(FAILED.to_owned());
         }
         if self.cause != StopCause::Preempted || !has_succeeded {
@@ -146,6 +155,16 @@ mod tests {
         assert_eq!(limit.status(status("Running")).message.as_deref(), Some("Too much. "));
         let generation = pressure.status(status("Running")).conditions.and_then(|all| all.last()?.observed_generation);
         assert_eq!(generation, Some(3));
+    }
+
+    /// VOL-12.
+    #[test]
+    fn a_pod_without_room_for_its_volume_has_failed() {
+        let stop = NodeStop::without_room("Node has reached its volume attachment limit".to_owned(), Moment(1));
+        let expected = ("Failed".to_owned(), Some("VolumeAttachmentLimitExceeded".to_owned()), None);
+        assert_eq!(end_of(&stop, "Pending"), expected);
+        let told = stop.status(status("Pending"));
+        assert_eq!(told.message.as_deref(), Some("Node has reached its volume attachment limit"));
     }
 
     /// RES-60.

@@ -5,16 +5,17 @@
 //! sent once the pod's containers are gone. The volumes of a released pod are read from the disk, not from memory, so
 //! that a restart of the agent changes nothing. Mounting begins only when nothing of the pod is being unmounted.
 
+mod failures;
 mod mounted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+pub use failures::{TaskFailure, VolumeFailure};
 pub use mounted::{DrivenVolume, MountedVolume, MountedVolumes};
 
 use super::order::VolumePlace;
-use crate::logic::events::reasons::EventReason;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy, Wait};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::log_level::LogLevel;
@@ -53,19 +54,6 @@ impl fmt::Display for Task {
             Self::Finish => f.write_str("removal of what is left of the volumes"),
         }
     }
-}
-
-/// Why a task failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskFailure {
-    /// A sentence; see [`Self::in_processing`] for how it is told.
-    pub message: String,
-    /// Whether what the volume is could not even be found out (upstream's populator), such as a claim without volume.
-    pub in_processing: bool,
-    /// The reason of the Event about it; `None` where it is told otherwise, or is no more than a wait.
-    pub reason: Option<EventReason>,
-    /// It is tried again after this, however often it failed before; `None` leaves it to waits that grow.
-    pub look_again: Option<Duration>,
 }
 
 /// An observation.
@@ -137,24 +125,6 @@ pub struct Order {
     pub task: Task,
 }
 
-/// Why a pod's wish did not come true yet. It is tried again all the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeFailure {
-    /// A sentence.
-    pub message: String,
-    /// When it is worth asking again.
-    pub retry_after: Duration,
-    /// See [`TaskFailure::in_processing`].
-    pub in_processing: bool,
-}
-
-impl VolumeFailure {
-    /// The one who was asked is gone.
-    pub fn lost(why: String) -> Self {
-        Self { message: why, retry_after: RETRY.initial, in_processing: false }
-    }
-}
-
 /// How far a pod's wish has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -207,6 +177,8 @@ impl Running {
 struct VolumeState {
     mounted: bool,
     due: bool,
+    /// Since when it is wanted.
+    since: Steady,
 }
 
 impl PodState {
@@ -299,7 +271,7 @@ impl VolumeStates {
                 uids.iter().flat_map(|uid| self.decide(uid, now)).collect()
             }
             Input::Want { uid, volumes } => {
-                self.want(&uid, volumes);
+                self.want(&uid, volumes, now.steady);
                 self.decide(&uid, now)
             }
             Input::Changed { uid, volumes } => {
@@ -336,7 +308,7 @@ impl VolumeStates {
         }
     }
 
-    fn want(&mut self, uid: &PodUid, volumes: Vec<(String, bool)>) {
+    fn want(&mut self, uid: &PodUid, volumes: Vec<(String, bool)>, now: Steady) {
         let pod = self.pods.entry(uid.clone()).or_default();
         pod.settled = false;
         if !std::mem::replace(&mut pod.wanted, true) {
@@ -350,8 +322,9 @@ impl VolumeStates {
         for (name, is_set_up_again) in volumes {
             let known = before.remove(&name);
             let mounted = known.as_ref().is_some_and(|volume| volume.mounted);
+            let since = known.as_ref().map_or(now, |volume| volume.since);
             let due = is_set_up_again || known.is_none_or(|volume| volume.due);
-            pod.volumes.insert(name, VolumeState { mounted, due });
+            pod.volumes.insert(name, VolumeState { mounted, due, since });
         }
         let names = &pod.volumes;
         pod.failures.retain(|task, _| matches!(task, Task::Mount(name) if names.contains_key(name)));
@@ -473,6 +446,7 @@ impl VolumeStates {
                 message: "the pod's volumes are being unmounted".to_owned(),
                 retry_after: HANG_RETRY,
                 in_processing: false,
+                rejects: false,
             });
         }
         if pod.volumes.values().all(|volume| volume.mounted) {
@@ -497,7 +471,10 @@ impl VolumeStates {
                 joined(in_processing.iter().map(|(_, failure)| failure.message.as_str()))
             );
             let retry_after = self.retry_after(uid, task, now);
-            return Standing::Failed(VolumeFailure { message, retry_after, in_processing: true });
+            return Standing::Failed(VolumeFailure { message, retry_after, in_processing: true, rejects: false });
+        }
+        if let Some(rejected) = pod.rejected(now) {
+            return Standing::Failed(rejected);
         }
         if let Some((task, failure)) = pod.failures.iter().find(|(task, _)| first(task)) {
             let retry_after = self.retry_after(uid, task, now);
@@ -505,6 +482,7 @@ impl VolumeStates {
                 message: failure.message.clone(),
                 retry_after,
                 in_processing: false,
+                rejects: false,
             });
         }
         Self::hangs(pod, now).unwrap_or(Standing::Working)
@@ -515,7 +493,12 @@ impl VolumeStates {
         let Some(pod) = self.pods.get(uid) else { return Standing::Done };
         if pod.wanted {
             let message = "the pod is wanted again".to_owned();
-            return Standing::Failed(VolumeFailure { message, retry_after: HANG_RETRY, in_processing: false });
+            return Standing::Failed(VolumeFailure {
+                message,
+                retry_after: HANG_RETRY,
+                in_processing: false,
+                rejects: false,
+            });
         }
         if pod.finished {
             return Standing::Done;
@@ -530,7 +513,12 @@ impl VolumeStates {
             }
             _ => failure.message.clone(),
         };
-        Standing::Failed(VolumeFailure { message, retry_after: self.retry_after(uid, task, now), in_processing: false })
+        Standing::Failed(VolumeFailure {
+            message,
+            retry_after: self.retry_after(uid, task, now),
+            in_processing: false,
+            rejects: false,
+        })
     }
 
     /// The news of a task that takes long. It names points in time, not spans, so that it stays the same.
@@ -541,7 +529,7 @@ impl VolumeStates {
             Some((_, doing)) if !running.hangs(now) => format!("{task} takes long, since {since}: {doing}"),
             _ => format!("{task} has not ended since {since}: the file system behind it may not answer"),
         };
-        Some(Standing::Failed(VolumeFailure { message, retry_after: HANG_RETRY, in_processing: false }))
+        Some(Standing::Failed(VolumeFailure { message, retry_after: HANG_RETRY, in_processing: false, rejects: false }))
     }
 
     /// How loud a failure of a task is to be told, by the one that was known of it before.

@@ -1,6 +1,7 @@
 //! To `CsiManager`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::RpcReplyPort;
 
@@ -39,6 +40,19 @@ pub enum DriverStep {
     Published(Ended<(), PublishError>),
     /// Time to tell the cluster again.
     PublishDue,
+    /// The limit of a driver was read, or how often it is to be read.
+    LimitRead(String, Ended<LimitNews>),
+    /// Time to read a driver's limit again.
+    LimitDue(String),
+}
+
+/// The limit of a driver's volumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitNews {
+    /// The driver's answer, if it was asked and gave one: how many of its volumes may be attached here.
+    pub volumes_max: Option<i64>,
+    /// How often the CSIDriver object wants it to be asked; an error where the object cannot be read.
+    pub period: Result<Option<Duration>, String>,
 }
 
 /// How the search for staged volumes that nobody uses goes on.
@@ -73,6 +87,9 @@ pub enum CsiManagerMsg {
     /// From operations of `VolumeManager` and from itself: where the driver of this name serves; `None` when it is not
     /// registered.
     Endpoint(String, RpcReplyPort<Option<String>>),
+    /// From operations of `VolumeManager`: the cluster could not attach a volume of this driver for lack of room. Lost, it is told
+    /// again.
+    LimitReached(String),
     /// From `NodeStatus`: the API server has the Node. Lost, it costs time: it is asked for after a while.
     NodeRegistered,
     /// From Root: someone who learns from here was started again.

@@ -173,6 +173,9 @@ pub enum AdmissionMsg {
     PlaceAgainDue,
     /// From `AllocationManager`: more devices can be given, or those have changed that pods wait for.
     DevicesCame,
+    /// From a `PodWorker`'s operation: the node has no room for a volume of this pod, and why; the pod is to be refused. Lost, it
+    /// is told again.
+    NoRoomForVolume(PodUid, String),
 }
 
 /// Messages of `PodManager` to itself about resizes.
@@ -228,7 +231,7 @@ impl Describe for PodManagerMsg {
             | Self::Eviction(EvictionMsg::Evict(uid, _))
             | Self::Shutdown(ShutdownMsg::End { uid, .. })
             | Self::Workers(WorkersMsg::RestartDue(uid))
-            | Self::Admission(AdmissionMsg::GraceExceeded(uid))
+            | Self::Admission(AdmissionMsg::GraceExceeded(uid) | AdmissionMsg::NoRoomForVolume(uid, _))
             | Self::Housekeeping(
                 HousekeepingMsg::LeftoversRemoved(uid, _)
                 | HousekeepingMsg::ReleaseDue(uid)

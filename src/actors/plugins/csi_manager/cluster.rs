@@ -28,6 +28,8 @@ pub(super) enum Job {
     Initialize,
     /// A driver is used.
     Install { plugin: Arc<Plugin>, info: CsiNodeInfo },
+    /// A driver has another limit.
+    Limit { driver: String, info: CsiNodeInfo },
     /// A driver is gone.
     Remove { driver: String },
 }
@@ -38,7 +40,7 @@ impl Job {
         match self {
             Self::Initialize => None,
             Self::Install { plugin, .. } => Some(&plugin.name),
-            Self::Remove { driver } => Some(driver),
+            Self::Limit { driver, .. } | Self::Remove { driver } => Some(driver),
         }
     }
 }
@@ -89,6 +91,10 @@ async fn try_once(api: &ApiServer, node_name: &str, uid: &str, job: &Job) -> Res
                 None => Ok(()),
             }
         }
+        Job::Limit { driver, info } => match with_driver(&csi_node(api, node_name, uid).await?, driver, info) {
+            Some(changed) => replace(api, &changed).await,
+            None => Ok(()),
+        },
         Job::Remove { driver } => {
             match api.get::<CSINode>(&Place::Cluster, node_name).await {
                 Ok(found) => {

@@ -6,6 +6,7 @@
 //! staged them.
 
 mod cluster;
+mod limits;
 mod staged;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,6 +31,7 @@ use crate::platform::observer::{Observation, Observer};
 use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
 use cluster::Job;
+use limits::Limit;
 
 /// Wait before the cluster hears of it again, while the node is not registered yet and nobody says that it is.
 const NODE_WAIT: Duration = Duration::from_secs(10);
@@ -92,6 +94,8 @@ pub struct CsiManager {
     look_timer: Option<OperationId>,
     unstaging: BTreeSet<DevicePlace>,
     retries: Backoff,
+    /// How many volumes of each driver the node has room for.
+    limits: BTreeMap<String, Limit>,
 }
 
 impl Actor for CsiManager {
@@ -115,6 +119,7 @@ impl Actor for CsiManager {
             look_timer: None,
             unstaging: BTreeSet::new(),
             retries: Backoff::new(RETRY),
+            limits: BTreeMap::new(),
         };
         if is_connected {
             manager.tell_problem(context);
@@ -136,6 +141,9 @@ impl Actor for CsiManager {
             }
             CsiManagerMsg::Driver(DriverStep::InfoRead { plugin, outcome }) => self.informed(plugin, outcome, context),
             CsiManagerMsg::Driver(DriverStep::Published(outcome)) => self.published(outcome, context),
+            CsiManagerMsg::Driver(DriverStep::LimitRead(driver, outcome)) => self.limit_read(&driver, outcome, context),
+            CsiManagerMsg::Driver(DriverStep::LimitDue(driver)) => self.limit_due(&driver, context),
+            CsiManagerMsg::LimitReached(driver) => self.limit_reached(&driver, context),
             CsiManagerMsg::Driver(DriverStep::PublishDue) => {
                 self.publish_timer = None;
                 self.publish(context);
@@ -237,6 +245,7 @@ impl CsiManager {
         let is_it = |driver: &Driver| driver.plugin.socket == plugin.socket;
         if self.drivers.get(&plugin.name).is_some_and(is_it) {
             self.drivers.remove(&plugin.name);
+            self.forget_limit(&plugin.name, context);
             self.forget_jobs_of(&plugin.name);
             if self.args.api.is_some() {
                 self.jobs.push_back(Job::Remove { driver: plugin.name.clone() });
@@ -290,6 +299,7 @@ impl CsiManager {
             Job::Install { plugin, .. } => {
                 self.drivers.get(name).is_some_and(|driver| driver.plugin.attempt == plugin.attempt)
             }
+            Job::Limit { .. } => self.drivers.contains_key(name),
             _ => !self.drivers.contains_key(name),
         });
         let wait = match &error {
@@ -306,24 +316,27 @@ impl CsiManager {
     }
 
     /// A job came to its end.
-    fn settle(&mut self, job: &Job, outcome: Result<(), String>, context: &Context<CsiManagerMsg>) {
+    fn settle(&mut self, job: &Job, outcome: Result<(), String>, context: &mut Context<CsiManagerMsg>) {
         match (job, outcome) {
             (Job::Initialize, _) => {
                 self.problem = None;
                 self.tell_problem(context);
             }
-            (Job::Install { plugin, .. }, outcome) => {
+            (Job::Install { plugin, info }, outcome) => {
                 let is_it = |driver: &Driver| driver.plugin.attempt == plugin.attempt;
                 if outcome.is_err() && self.drivers.get(&plugin.name).is_some_and(is_it) {
                     self.drivers.remove(&plugin.name);
                     self.jobs.push_back(Job::Remove { driver: plugin.name.clone() });
+                } else if self.drivers.get(&plugin.name).is_some_and(is_it) {
+                    self.follow_limit(&plugin.name, info.clone(), context);
                 }
                 self.judge(plugin, outcome.map_err(Refusal::Failed), context);
             }
+            (Job::Limit { driver, .. }, Err(why)) => tracing::warn!(driver, why, "the cluster keeps an old limit"),
+            (Job::Limit { .. } | Job::Remove { .. }, Ok(())) => {}
             (Job::Remove { driver }, Err(why)) => {
                 tracing::warn!(driver, why, "the cluster keeps a driver that is gone")
             }
-            (Job::Remove { .. }, Ok(())) => {}
         }
     }
 }

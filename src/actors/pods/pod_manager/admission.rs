@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
+use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::node_stop::{NodeStop, PREEMPTED, patience};
@@ -35,6 +36,7 @@ impl PodManager {
     pub(super) fn receive_admission(&mut self, message: AdmissionMsg, context: &mut Context<PodManagerMsg>) {
         match message {
             AdmissionMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, context),
+            AdmissionMsg::NoRoomForVolume(uid, message) => self.refuse_volume(&uid, message, context),
             AdmissionMsg::NodeReread(read) => self.node_reread(read, context),
             AdmissionMsg::Placed(question, answers) => self.take_placed(question, answers, context),
             AdmissionMsg::PlaceAgainDue => {
@@ -328,6 +330,23 @@ impl PodManager {
         self.recount(uid);
         self.tell_rejected(uid, pod, context); // One without a worker has nobody else to say so.
         true
+    }
+
+    /// Refuses a pod that was admitted: a volume of it cannot be attached here (VOL-12). A static pod waits for room: nobody would
+    /// make it anew elsewhere.
+    fn refuse_volume(&mut self, uid: &PodUid, message: String, context: &mut Context<PodManagerMsg>) {
+        let pod = self.sources.api_pod(uid).cloned().filter(|_| self.workers.has(uid));
+        let Some(pod) = pod else { return };
+        let stop = NodeStop::without_room(message.clone(), context.now());
+        let reason = AdmissionReason::from(stop.cause);
+        if !self.end_by_node(uid, &pod, stop, patience(&pod, None), context) {
+            return; // It was refused already.
+        }
+        self.args.observe(Observation::PodRefused { reason: &reason });
+        let subject = EventSubject::pod(uid, &full_name(&pod));
+        let event = subject.warning(EventReason::NotAdmitted(reason.to_string()), message);
+        context.tell(&self.args.to.event_recorder, event);
+        self.carry_out_for(uid, context);
     }
 
     /// A pod's end may be what a critical one waits for. How it ended its worker has told.

@@ -34,6 +34,12 @@ impl CsiVolumes {
         data.map_or_else(|| plugin::CSI.to_owned(), |data| driven_plugin(&data.driver_name))
     }
 
+    /// The node has no room for another volume of the driver: its limit may not be the one that the cluster knows.
+    pub(super) fn tell_full(&self, driver: &str) {
+        // Lost, it is told again with the next try.
+        let _ = self.manager.tell(Cause::outside("attach volume"), CsiManagerMsg::LimitReached(driver.to_owned()));
+    }
+
     /// Where a driver serves.
     ///
     /// # Errors

@@ -84,7 +84,13 @@ pub(super) fn failed(error: VolumeError) -> TaskFailure {
 
 /// A failure that an Event `FailedMount` tells of.
 pub(super) fn failure(message: String) -> TaskFailure {
-    TaskFailure { message, in_processing: false, reason: Some(EventReason::FailedMount), look_again: None }
+    TaskFailure {
+        message,
+        in_processing: false,
+        reason: Some(EventReason::FailedMount),
+        look_again: None,
+        is_full: false,
+    }
 }
 
 /// Upstream's text of a failed mount; `name` is the persistent volume's for a claim.
@@ -382,6 +388,7 @@ impl MountTask {
             in_processing: true,
             reason: None,
             look_again: Some(LOOK_AGAIN.mul_f64(1.0 + self.chance / 2.0)),
+            is_full: false,
         };
         let processing = |cause: String| told(format!("error processing PVC {}/{claim}: {cause}", self.namespace()));
         let objects = &self.objects;

@@ -1,5 +1,7 @@
 //! Rules that the cluster has for a driver: the CSIDriver object, and the rules without one (VOL-42, VOL-43, VOL-44).
 
+use std::time::Duration;
+
 use k8s_openapi::api::storage::v1::{CSIDriver, TokenRequest};
 
 use super::volume_data::{EPHEMERAL, PERSISTENT};
@@ -37,6 +39,17 @@ pub struct DriverRules {
     pub tokens_in_secrets: bool,
     /// Whether a volume is published again at each sync of the pod.
     pub republishes: bool,
+    /// How often the driver is asked how many of its volumes the node has room for; `None` where that never changes.
+    pub limit_period: Option<Duration>,
+}
+
+/// The shortest period that the API takes.
+const LIMIT_PERIOD_MIN: Duration = Duration::from_secs(10);
+
+/// `nodeAllocatableUpdatePeriodSeconds` of a CSIDriver.
+pub fn limit_period(driver: &CSIDriver) -> Option<Duration> {
+    let seconds = driver.spec.node_allocatable_update_period_seconds.filter(|seconds| *seconds > 0)?;
+    Some(Duration::from_secs(u64::try_from(seconds).ok()?).max(LIMIT_PERIOD_MIN))
 }
 
 impl DriverRules {
@@ -54,6 +67,7 @@ impl DriverRules {
                 tokens: vec![],
                 tokens_in_secrets: false,
                 republishes: false,
+                limit_period: None,
             };
         };
         let modes = spec.volume_lifecycle_modes.as_deref().unwrap_or_default();
@@ -73,6 +87,7 @@ impl DriverRules {
             tokens: spec.token_requests.clone().unwrap_or_default(),
             tokens_in_secrets: spec.service_account_token_in_secrets.unwrap_or(false),
             republishes: spec.requires_republish.unwrap_or(false),
+            limit_period: driver.and_then(limit_period),
         }
     }
 
@@ -131,5 +146,14 @@ mod tests {
         assert_eq!(found.check_mode("d", true), Ok(()));
         found.check_mode("d", false).unwrap_err();
         assert_eq!(rules(json!({ "fsGroupPolicy": "None" })).group_policy, GroupPolicy::Never);
+    }
+
+    /// VOL-12.
+    #[test]
+    fn limits_are_asked_for_where_the_object_says_how_often() {
+        for (seconds, period) in [(json!(60), Some(60)), (json!(3), Some(10)), (json!(0), None), (json!(null), None)] {
+            let found = rules(json!({ "nodeAllocatableUpdatePeriodSeconds": seconds })).limit_period;
+            assert_eq!(found, period.map(Duration::from_secs), "{seconds}");
+        }
     }
 }

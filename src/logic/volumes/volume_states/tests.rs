@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::logic::events::reasons::EventReason;
 
 fn uid() -> PodUid {
     PodUid::from("pod-1")
@@ -32,8 +33,13 @@ fn ended(task: Task) -> Input {
 
 fn failed(task: Task, message: &str, in_processing: bool) -> Input {
     let look_again = in_processing.then_some(Duration::from_secs(12));
-    let failure =
-        TaskFailure { message: message.into(), in_processing, reason: Some(EventReason::FailedMount), look_again };
+    let failure = TaskFailure {
+        message: message.into(),
+        in_processing,
+        reason: Some(EventReason::FailedMount),
+        look_again,
+        is_full: false,
+    };
     Input::Ended { uid: uid(), task, outcome: Err(failure) }
 }
 
@@ -88,6 +94,7 @@ fn failures_are_tried_again_later_each_time() {
             message: "not there".into(),
             retry_after: Duration::from_secs_f64(wait),
             in_processing: false,
+            rejects: false,
         });
         assert_eq!(states.mounted(&uid(), at(now)), expected);
         assert_eq!(states.wake_at(), Some(at(now + wait)));
@@ -285,7 +292,8 @@ impl World {
             }
         }
         let reason = Some(EventReason::FailedMount);
-        let failure = TaskFailure { message: "no".into(), in_processing: false, reason, look_again: None };
+        let failure =
+            TaskFailure { message: "no".into(), in_processing: false, reason, look_again: None, is_full: false };
         let outcome = if fine { Ok(found) } else { Err(failure) };
         self.take(Input::Ended { uid: uid(), task, outcome })
     }
@@ -430,10 +438,46 @@ fn a_volume_that_stays_is_told_once_for_each_reason() {
     states.step(Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("v")]) }, both(0.0));
     let mut told = vec![];
     for (second, reason) in [(0.0, "busy"), (10.0, "busy"), (20.0, "gone"), (30.0, "gone")] {
-        let failure = TaskFailure { message: reason.into(), in_processing: false, reason: None, look_again: None };
+        let failure = TaskFailure {
+            message: reason.into(),
+            in_processing: false,
+            reason: None,
+            look_again: None,
+            is_full: false,
+        };
         told.push(states.log_level(&uid(), &stays, &failure));
         states.step(failed(stays.clone(), reason, false), both(second));
         states.step(Input::Due, both(second + 9.0));
     }
     assert_eq!(told, [LogLevel::Normal, LogLevel::Debug, LogLevel::Normal, LogLevel::Debug]);
+}
+
+/// VOL-12: room may come, so the pod waits for it as long as upstream's would.
+#[test]
+fn a_pod_without_room_for_its_volume_is_refused_in_the_end() {
+    let full = |is_full| {
+        let (message, reason) = ("no slot is left".to_owned(), Some(EventReason::FailedMount));
+        let failure = TaskFailure { message, in_processing: false, reason, look_again: None, is_full };
+        Input::Ended { uid: uid(), task: mount("b"), outcome: Err(failure) }
+    };
+    let rejects = |states: &VolumeStates, seconds| match states.mounted(&uid(), at(seconds)) {
+        Standing::Failed(failure) => failure.rejects,
+        _ => false,
+    };
+    let mut states = VolumeStates::default();
+    states.step(want(&[("a", false), ("b", false)]), both(0.0));
+    states.step(ended(mount("a")), both(1.0));
+    states.step(full(true), both(1.0));
+    assert!(!rejects(&states, 1.0));
+    states.step(want(&[("a", false), ("b", false)]), both(100.0));
+    assert!(!rejects(&states, 130.0), "another try is under way, and may find room");
+    states.step(full(true), both(122.0));
+    assert!(!rejects(&states, 122.9));
+    let Standing::Failed(refused) = states.mounted(&uid(), at(123.0)) else { panic!("it waits no longer") };
+    let text = "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[b], unattached \
+                volumes=[b], failed to process volumes=[]: no slot is left";
+    assert_eq!((refused.message.as_str(), refused.rejects), (text, true));
+    states.step(Input::Due, both(400.0));
+    states.step(full(false), both(401.0));
+    assert!(!rejects(&states, 500.0), "it fails for another reason by now");
 }

@@ -25,6 +25,7 @@ use crate::logic::volumes::order::SubPathOrder;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
 use crate::messages::Subscriber;
+use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::observer::Observation;
@@ -50,6 +51,13 @@ impl JobSite {
         {
             let message = format!("Unable to attach or mount volumes: {}", failure.message);
             self.tell(&cause, self.subject(String::new()).warning(EventReason::FailedMount, message));
+        }
+        if let Err(failure) = &mounted
+            && failure.rejects
+        {
+            let news = AdmissionMsg::NoRoomForVolume(self.uid.clone(), failure.message.clone());
+            // Lost, it is told again with the next try.
+            let _ = self.tools.to.pod_manager.tell(cause, PodManagerMsg::Admission(news));
         }
         JobEnd::VolumesMounted(mounted)
     }

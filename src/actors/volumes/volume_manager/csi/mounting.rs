@@ -133,7 +133,14 @@ impl MountTask {
                         let failure = step_failed(VolumeStep::VerifyAttached, &source.name, why);
                         TaskFailure { reason: None, ..failure }
                     }
-                    why => step_failed(VolumeStep::WaitForAttach, &source.name, why),
+                    why => {
+                        // As upstream, a driver whose limit never changes has no pod refused for it.
+                        let is_full = why.is_full() && rules.limit_period.is_some();
+                        if is_full {
+                            self.csi.volumes.tell_full(&source.driver);
+                        }
+                        TaskFailure { is_full, ..step_failed(VolumeStep::WaitForAttach, &source.name, why) }
+                    }
                 };
                 return Err(failure);
             }

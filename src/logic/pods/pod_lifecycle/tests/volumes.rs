@@ -42,7 +42,12 @@ fn with_debugger(mut pod: Pod) -> Pod {
 
 fn not_mounted(message: &str, seconds: u64) -> JobEnd {
     let retry_after = Duration::from_secs(seconds);
-    JobEnd::VolumesMounted(Err(VolumeFailure { message: message.to_owned(), retry_after, in_processing: false }))
+    JobEnd::VolumesMounted(Err(VolumeFailure {
+        message: message.to_owned(),
+        retry_after,
+        in_processing: false,
+        rejects: false,
+    }))
 }
 
 fn image(name: &str) -> JobEnd {
