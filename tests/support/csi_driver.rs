@@ -37,6 +37,8 @@ pub struct Switches {
     pub idle: BTreeSet<&'static str>,
     /// How long each call takes.
     pub takes: Duration,
+    /// The answer to `NodeGetVolumeStats`.
+    pub usage: csi::NodeGetVolumeStatsResponse,
 }
 
 /// The history of the driver.
@@ -96,6 +98,7 @@ impl Driver {
             hangs: BTreeSet::new(),
             idle: BTreeSet::new(),
             takes: Duration::ZERO,
+            usage: csi::NodeGetVolumeStatsResponse::default(),
         };
         let (switches, seen) = (Mutex::new(switches), Mutex::default());
         Self(Arc::new(State { switches, seen, data, endpoint: folder.join("csi.sock") }))
@@ -269,6 +272,18 @@ impl Node for Driver {
             let _ = std::fs::remove_dir(&request.target_path);
         }
         Ok(Response::new(csi::NodeUnpublishVolumeResponse {}))
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<csi::NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<csi::NodeGetVolumeStatsResponse>, Status> {
+        let request = request.into_inner();
+        self.enter("NodeGetVolumeStats", &request.volume_id).await?;
+        if !is_mounted(&request.volume_path) {
+            return Err(Status::not_found(format!("nothing is mounted at {}", request.volume_path)));
+        }
+        Ok(Response::new(self.switches().usage.clone()))
     }
 
     async fn node_get_capabilities(
