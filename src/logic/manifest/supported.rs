@@ -121,25 +121,18 @@ fn strange_resource<'a>((name, amount): (&'a String, &ApiQuantity), whose: Whose
 /// The sources of a volume that no adapter here mounts, by their names in the API.
 fn strange_sources(volume: &Volume) -> impl Iterator<Item = &'static str> {
     let sources = [
-        ("awsElasticBlockStore", volume.aws_elastic_block_store.is_some()),
-        ("azureDisk", volume.azure_disk.is_some()),
-        ("azureFile", volume.azure_file.is_some()),
         ("cephfs", volume.cephfs.is_some()),
-        ("cinder", volume.cinder.is_some()),
         ("fc", volume.fc.is_some()),
         ("flexVolume", volume.flex_volume.is_some()),
         ("flocker", volume.flocker.is_some()),
-        ("gcePersistentDisk", volume.gce_persistent_disk.is_some()),
         ("gitRepo", volume.git_repo.is_some()),
         ("glusterfs", volume.glusterfs.is_some()),
         ("iscsi", volume.iscsi.is_some()),
         ("photonPersistentDisk", volume.photon_persistent_disk.is_some()),
-        ("portworxVolume", volume.portworx_volume.is_some()),
         ("quobyte", volume.quobyte.is_some()),
         ("rbd", volume.rbd.is_some()),
         ("scaleIO", volume.scale_io.is_some()),
         ("storageos", volume.storageos.is_some()),
-        ("vsphereVolume", volume.vsphere_volume.is_some()),
     ];
     sources.into_iter().filter_map(|(name, is_given)| is_given.then_some(name))
 }

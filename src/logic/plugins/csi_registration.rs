@@ -14,7 +14,7 @@ const NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 /// The CSINode's annotation that has the kinds of volumes that only drivers serve.
 const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// Those kinds, sorted.
-const MIGRATED_KINDS: [&str; 7] = [
+pub const MIGRATED_KINDS: [&str; 7] = [
     "kubernetes.io/aws-ebs",
     "kubernetes.io/azure-disk",
     "kubernetes.io/azure-file",

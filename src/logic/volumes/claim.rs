@@ -226,13 +226,6 @@ fn refused_kind(spec: &PersistentVolumeSpec) -> Option<&'static str> {
         (spec.quobyte.is_some(), "quobyte"),
         (spec.scale_io.is_some(), "scaleIO"),
         (spec.storageos.is_some(), "storageos"),
-        (spec.aws_elastic_block_store.is_some(), "awsElasticBlockStore"),
-        (spec.azure_disk.is_some(), "azureDisk"),
-        (spec.azure_file.is_some(), "azureFile"),
-        (spec.cinder.is_some(), "cinder"),
-        (spec.gce_persistent_disk.is_some(), "gcePersistentDisk"),
-        (spec.portworx_volume.is_some(), "portworxVolume"),
-        (spec.vsphere_volume.is_some(), "vsphereVolume"),
         (spec.photon_persistent_disk.is_some(), "photonPersistentDisk"),
     ];
     kinds.iter().find(|(given, _)| *given).map(|(_, name)| *name)
@@ -441,7 +434,7 @@ mod tests {
             ("iscsi", json!({ "iqn": "i", "lun": 0, "targetPortal": "t" })),
             ("fc", json!({})),
             ("flexVolume", json!({ "driver": "d" })),
-            ("azureDisk", json!({ "diskName": "n", "diskURI": "u" })),
+            ("rbd", json!({ "image": "i", "monitors": ["m"] })),
         ] {
             for more in [json!({}), json!({ "mountOptions": ["noexec"] }), json!({ "volumeMode": "Block" })] {
                 let mut spec = json!({ "local": null, kind: source });

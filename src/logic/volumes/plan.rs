@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{
 
 use nested::nested_mount_points;
 
+use super::csi::migration::{is_migrated, is_read_only};
 use super::downward::downward_payload;
 use super::mounting::mounting_containers;
 use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, SetUp, VolumePlace, plugin};
@@ -61,6 +62,8 @@ pub enum VolumeKind {
     Image(ImageVolumeSource),
     /// csi: a volume of a driver that the pod brings along itself.
     Csi(CSIVolumeSource),
+    /// An in-tree kind that a driver took over.
+    Migrated(Box<Volume>),
     /// A kind that this version does not mount; with its name.
     Refused(&'static str),
 }
@@ -176,6 +179,9 @@ fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
     if let Some(source) = &volume.csi {
         return VolumeKind::Csi(source.clone());
     }
+    if is_migrated(volume) {
+        return VolumeKind::Migrated(Box::new(volume.clone()));
+    }
     VolumeKind::Refused(refused_name(volume))
 }
 
@@ -192,13 +198,6 @@ fn refused_name(volume: &Volume) -> &'static str {
         (volume.quobyte.is_some(), "quobyte"),
         (volume.scale_io.is_some(), "scaleIO"),
         (volume.storageos.is_some(), "storageos"),
-        (volume.aws_elastic_block_store.is_some(), "awsElasticBlockStore"),
-        (volume.azure_disk.is_some(), "azureDisk"),
-        (volume.azure_file.is_some(), "azureFile"),
-        (volume.cinder.is_some(), "cinder"),
-        (volume.gce_persistent_disk.is_some(), "gcePersistentDisk"),
-        (volume.portworx_volume.is_some(), "portworxVolume"),
-        (volume.vsphere_volume.is_some(), "vsphereVolume"),
         (volume.photon_persistent_disk.is_some(), "photonPersistentDisk"),
     ];
     kinds.iter().find(|(given, _)| *given).map_or("a kind of its own", |(_, name)| name)
@@ -230,6 +229,7 @@ impl VolumePlan {
         match &self.kind {
             VolumeKind::Nfs(source) => source.read_only.unwrap_or(false),
             VolumeKind::Csi(source) => source.read_only.unwrap_or(false),
+            VolumeKind::Migrated(volume) => is_read_only(volume),
             VolumeKind::Image(_) | VolumeKind::Claim { read_only: true, .. } => true,
             _ => self.is_set_up_again(),
         }
@@ -250,9 +250,11 @@ impl VolumePlan {
             VolumeKind::Projected(_) => plugin::PROJECTED,
             VolumeKind::Nfs(_) => plugin::NFS,
             VolumeKind::Csi(_) => plugin::CSI,
-            VolumeKind::HostPath { .. } | VolumeKind::Claim { .. } | VolumeKind::Image(_) | VolumeKind::Refused(_) => {
-                return None;
-            }
+            VolumeKind::HostPath { .. }
+            | VolumeKind::Claim { .. }
+            | VolumeKind::Image(_)
+            | VolumeKind::Migrated(_)
+            | VolumeKind::Refused(_) => return None,
         };
         Some(VolumePlace { uid: uid.clone(), plugin: plugin.to_owned(), name: self.name.clone(), is_device: false })
     }
@@ -301,7 +303,7 @@ impl VolumePlan {
             VolumeKind::Nfs(source) => nfs_set_up(source, source.read_only.unwrap_or(false), vec![]),
             VolumeKind::Image(_) => Ok(SetUp::Nothing),
             VolumeKind::Claim { .. } => Err("the claim was not resolved".to_owned()),
-            VolumeKind::Csi(_) => Err("the driver was not asked".to_owned()),
+            VolumeKind::Csi(_) | VolumeKind::Migrated(_) => Err("the driver was not asked".to_owned()),
             VolumeKind::Refused(kind) => {
                 Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
             }

@@ -91,7 +91,9 @@ impl VolumeManager {
 
     /// A pod is released. Of one that was never wanted here nobody knows which volumes it had.
     pub(super) fn note_released(&mut self, uid: &PodUid) {
-        let may_be = |plan: &VolumePlan| matches!(plan.kind, VolumeKind::Claim { .. } | VolumeKind::Csi(_));
+        let may_be = |plan: &VolumePlan| {
+            matches!(plan.kind, VolumeKind::Claim { .. } | VolumeKind::Csi(_) | VolumeKind::Migrated(_))
+        };
         if self.pods.get(uid).is_none_or(|wanted| wanted.plans.values().any(may_be)) {
             self.in_use.driven.insert(uid.clone());
         }

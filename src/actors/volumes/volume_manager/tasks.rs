@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, Pod};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, Pod, Volume};
 
 use super::drivers::CsiVolumes;
 use super::timing::{Timing, mounting, plugin_of};
@@ -22,6 +22,7 @@ use crate::logic::volumes::certificate::{
 use crate::logic::volumes::claim::{
     bound_volume, check_affinity, check_mode, check_owner, check_volume, is_block, resolve, volume_group,
 };
+use crate::logic::volumes::csi::migration::of_volume;
 use crate::logic::volumes::csi::source::CsiSource;
 use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
@@ -131,6 +132,7 @@ impl MountTask {
             }
             VolumeKind::Image(_) => self.mount_own(&mut tokens).await,
             VolumeKind::Csi(source) => self.mount_inline(source, &mut tokens).await,
+            VolumeKind::Migrated(volume) => self.mount_migrated(volume, &mut tokens).await,
             _ => {
                 let place = self.plan.place(&self.uid);
                 let work = self.mount_own(&mut tokens);
@@ -168,6 +170,13 @@ impl MountTask {
         let name = &self.plan.name;
         let source = CsiSource::inline(source, &self.pod, name, sha256_hex);
         let source = source.map_err(|why| step_failed(VolumeStep::NewMounter, name, why))?;
+        self.mount_driven(&source, None, new).await
+    }
+
+    /// A volume of an in-tree kind that a driver took over. One that cannot be the driver's is told as upstream's populator does.
+    async fn mount_migrated(&self, volume: &Volume, new: &mut NewSecrets) -> Result<TaskGain, TaskFailure> {
+        let source = CsiSource::of_migrated(volume, self.namespace()).expect("planned as one of such a kind");
+        let source = source.map_err(|message| TaskFailure { in_processing: true, reason: None, ..failure(message) })?;
         self.mount_driven(&source, None, new).await
     }
 
@@ -403,10 +412,14 @@ impl MountTask {
             volume.map_err(|error| processing(format!("failed to fetch PV {name} from API server: {error}")))?;
         check_volume(&found, &volume).map_err(processing)?;
         check_mode(&self.plan.name, &self.pod, &volume).map_err(told)?;
+        let migrated = of_volume(&volume).transpose().map_err(|why| told(why.to_string()))?;
+        let is_migrated = migrated.is_some();
+        let volume = migrated.map_or(volume, Arc::new);
         if let Some(source) = CsiSource::of_volume(&volume, read_only).filter(|_| !is_block(&volume)) {
             check_affinity(&volume, self.own_node.as_deref())
                 .map_err(|error| step_failed(error.step, &name, error.problem))?;
             let source = source.map_err(|why| step_failed(VolumeStep::NewMounter, &name, why))?;
+            let source = CsiSource { migrated: is_migrated, ..source };
             return self.mount_driven(&source, volume_group(&volume), new).await;
         }
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::logic::volumes::csi::migration::driver_of;
 use crate::logic::volumes::csi::source::CsiSource;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
@@ -90,6 +91,7 @@ pub(super) fn planned_plugin(plan: &VolumePlan, mounted: Option<&MountedVolume>)
         VolumeKind::Nfs(_) => plugin::NFS,
         VolumeKind::Image(_) => plugin::IMAGE,
         VolumeKind::Csi(source) => return driven_plugin(&source.driver),
+        VolumeKind::Migrated(volume) => return driver_of(volume).map_or_else(|| plugin::CSI.to_owned(), driven_plugin),
         VolumeKind::Claim { .. } => mounted.map_or("N/A", |mounted| plugin_of_path(&mounted.host_path)),
         VolumeKind::Refused(_) => "N/A",
     };

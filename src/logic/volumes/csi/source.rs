@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{CSIVolumeSource, PersistentVolume, Pod, SecretReference};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, PersistentVolume, Pod, SecretReference, Volume};
 use serde_json::{Value, json};
 
 use super::capabilities::NodeCapabilities;
+use super::migration::{inline, is_read_only};
 use super::names::{DevicePlace, Digest, attachment_name, ephemeral_handle, is_segment, unique_name};
 use super::requests::{Access, AccessMode, Capability, PublishRequest, StageRequest, Texts};
 use super::rules::{DriverRules, GroupPolicy};
@@ -86,6 +87,22 @@ impl CsiSource {
             migrated: false,
         };
         Some(read.checked())
+    }
+
+    /// Reads a pod's own volume of an in-tree kind; `None` where it is of no such kind. As upstream, a slash in its name is no part
+    /// of a path.
+    ///
+    /// # Errors
+    /// It cannot be a driver's, or has names that cannot be parts of paths.
+    pub fn of_migrated(volume: &Volume, namespace: &str) -> Option<Result<Self, String>> {
+        let translated = match inline(volume, namespace)? {
+            Ok(translated) => translated,
+            Err(why) => return Some(Err(why.to_string())),
+        };
+        let mut named = translated;
+        named.metadata.name = named.metadata.name.map(|name| name.replace('/', "~"));
+        let read = Self::of_volume(&named, is_read_only(volume))?;
+        Some(read.map(|source| Self { migrated: true, ..source }))
     }
 
     /// Reads a volume that a pod brings along. `name` is its name in the pod.
