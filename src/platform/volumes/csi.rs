@@ -1,15 +1,17 @@
 //! CSI drivers' volumes as the disk knows them: their directories, the files that name them, who uses them (VOL-41).
 //!
 //! The trait, and its form on a Linux node. Drivers make and remove mounts; here only directories and files of the agent are
-//! made and removed, and nothing that is mounted is touched. Keeps nothing: which volumes were staged
-//! since the agent began is in `locks`.
+//! made and removed, and nothing that is mounted is touched but the agent's own mappings of devices (`kinds::csi_device`). Keeps
+//! nothing: which volumes were staged since the agent began is in `locks`.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use rustix::fs::FileType;
 
+use super::kinds::csi_data::{forget_data, read_data, write_data};
+use super::kinds::csi_device;
 use super::layout::{DEVICES, Layout, PRIVATE, make_level, open_through, remove_empty};
 use super::linux::LinuxVolumeHost;
 pub use super::locks::{DeviceHold, DeviceHolds, DeviceState};
@@ -17,15 +19,10 @@ use super::mounts::is_mounted;
 use super::progress::Progress;
 use super::{VolumeError, ownership, sub_path};
 use crate::logic::model::ids::PodUid;
-use crate::logic::volumes::csi::names::{DATA_FILE, DevicePlace, GLOBAL_MOUNT, OF_NODE, POD_MOUNT};
+use crate::logic::volumes::csi::names::{DevicePlace, GLOBAL_MOUNT, OF_NODE, POD_MOUNT};
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{Ownership, VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts};
-
-/// More than that is in no `vol_data.json`.
-const DATA_BYTES_MAX: u64 = 64 << 10;
-/// The data file before it has its name.
-const DATA_NEW: &str = "vol_data.json.new";
 
 /// Drivers' volumes as the disk knows them. Each call is whole: done again it finds what is done.
 #[async_trait]
@@ -46,7 +43,7 @@ pub trait CsiHost: Send + Sync {
     async fn pod_data(&self, place: &VolumePlace) -> Result<Option<VolumeData>, VolumeError>;
     /// Removes the directory of a pod's volume, and its file. Fails when something is mounted there.
     async fn forget_pod(&self, place: &VolumePlace) -> Result<(), VolumeError>;
-    /// Whether a driver's mount is there.
+    /// Whether a driver's mount, or its device, is there.
     async fn is_pod_mounted(&self, place: &VolumePlace) -> Result<bool, VolumeError>;
     /// The drivers' volumes of all pods.
     async fn users(&self) -> Result<Vec<(VolumePlace, VolumeData)>, VolumeError>;
@@ -54,6 +51,26 @@ pub trait CsiHost: Send + Sync {
     async fn own(&self, place: &VolumePlace, ownership: Ownership, progress: Arc<Progress>) -> Result<(), VolumeError>;
     /// Unmounts parts of the volume that containers mounted.
     async fn clean_parts(&self, place: &VolumePlace) -> Result<(), VolumeError>;
+    /// Maps a device that its driver published for a pod (VOL-47): once for the node and the pod, held by a loop device, and
+    /// linked in the pod's directory. Gives the device's path.
+    async fn map_device(&self, place: &VolumePlace) -> Result<String, VolumeError> {
+        Err(VolumeError::Refused(format!("{place}: devices cannot be mapped here")))
+    }
+    /// Takes the mapping away. The link goes with [`Self::forget_pod`], after the driver unpublished.
+    async fn unmap_device(&self, place: &VolumePlace) -> Result<(), VolumeError> {
+        let _ = place;
+        Ok(())
+    }
+    /// Uses of a volume by pods that have no directory any more, so that nobody else takes them down.
+    async fn strays(&self, device: &DevicePlace) -> Result<Vec<VolumePlace>, VolumeError> {
+        let _ = device;
+        Ok(vec![])
+    }
+    /// Whether somebody has the staged device open.
+    async fn is_device_open(&self, device: &DevicePlace) -> Result<bool, VolumeError> {
+        let _ = device;
+        Ok(false)
+    }
 }
 
 /// Where containers find the volume.
@@ -87,6 +104,9 @@ impl CsiHost for LinuxVolumeHost {
     async fn note_device(&self, device: &DevicePlace, data: Option<VolumeData>) -> Result<(), VolumeError> {
         let (device, key) = (device.clone(), key_of(device));
         self.csi(key, "make directory of a staged volume below", move |layout| {
+            if let DevicePlace::Block { name } = &device {
+                return csi_device::note(layout, name, data.as_ref());
+            }
             let folder = layout.make_shared(&device.below_plugins())?;
             make_level(&folder, GLOBAL_MOUNT, PRIVATE)?;
             data.map_or(Ok(()), |data| write_data(&folder, &data))
@@ -97,11 +117,15 @@ impl CsiHost for LinuxVolumeHost {
     async fn forget_device(&self, device: &DevicePlace) -> Result<(), VolumeError> {
         let (device, key) = (device.clone(), key_of(device));
         self.csi(key, "remove directory of a staged volume below", move |layout| {
-            let Some(folder) = layout.find_shared(&device.below_plugins())? else { return Ok(()) };
+            if let DevicePlace::Block { name } = &device {
+                return csi_device::forget(layout, name);
+            }
+            let below = device.below_plugins();
+            let Some(folder) = layout.find_shared(&below)? else { return Ok(()) };
             remove_mount_point(&folder, GLOBAL_MOUNT)?;
             forget_data(&folder)?;
-            let above = layout.find_shared(&device.below_plugins()[..3])?;
-            above.map_or(Ok(false), |above| remove_empty(&above, &device.digest)).map(drop)
+            let above = layout.find_shared(&below[..3])?;
+            above.map_or(Ok(false), |above| remove_empty(&above, below[3])).map(drop)
         })
         .await
     }
@@ -113,6 +137,9 @@ impl CsiHost for LinuxVolumeHost {
     async fn note_pod(&self, place: &VolumePlace, data: VolumeData) -> Result<(), VolumeError> {
         let place = place.clone();
         self.csi(place.to_string(), "make directory of a volume below", move |layout| {
+            if place.is_device {
+                return csi_device::note_pod(layout, &place, &data);
+            }
             let folder = layout.make_parent(&place)?.make_directory(&place.name, PRIVATE)?;
             write_data(&folder, &data)
         })
@@ -122,6 +149,7 @@ impl CsiHost for LinuxVolumeHost {
     async fn pod_data(&self, place: &VolumePlace) -> Result<Option<VolumeData>, VolumeError> {
         let place = place.clone();
         self.csi(place.to_string(), "read vol_data.json below", move |layout| match folder_of(layout, &place)? {
+            _ if place.is_device => csi_device::data_of(layout, &place.name),
             Some(folder) => read_data(&folder),
             None => Ok(None),
         })
@@ -131,6 +159,9 @@ impl CsiHost for LinuxVolumeHost {
     async fn forget_pod(&self, place: &VolumePlace) -> Result<(), VolumeError> {
         let place = place.clone();
         self.csi(place.to_string(), "remove directory of a volume below", move |layout| {
+            if place.is_device {
+                return csi_device::forget_pod(layout, &place);
+            }
             let Some(folder) = folder_of(layout, &place)? else { return Ok(()) };
             remove_mount_point(&folder, POD_MOUNT)?;
             forget_data(&folder)?;
@@ -148,6 +179,9 @@ impl CsiHost for LinuxVolumeHost {
     async fn is_pod_mounted(&self, place: &VolumePlace) -> Result<bool, VolumeError> {
         let place = place.clone();
         self.csi(place.to_string(), "look at the mount of a volume below", move |layout| {
+            if place.is_device {
+                return Ok(csi_device::published(layout, &place)?.is_some());
+            }
             folder_of(layout, &place)?.map_or(Ok(false), |folder| is_mounted(&folder, POD_MOUNT))
         })
         .await
@@ -177,10 +211,33 @@ impl CsiHost for LinuxVolumeHost {
         })
         .await
     }
+
+    async fn map_device(&self, place: &VolumePlace) -> Result<String, VolumeError> {
+        let (layout, mapped) = (self.layout.clone(), place.clone());
+        let call = move || csi_device::map(&layout, &mapped).map(|device| device.display().to_string());
+        self.patient.run(place.to_string(), "map", call).await
+    }
+
+    async fn unmap_device(&self, place: &VolumePlace) -> Result<(), VolumeError> {
+        let place = place.clone();
+        self.csi(place.to_string(), "unmap a device below", move |layout| csi_device::unmap(layout, &place)).await
+    }
+
+    async fn strays(&self, device: &DevicePlace) -> Result<Vec<VolumePlace>, VolumeError> {
+        let DevicePlace::Block { name } = device.clone() else { return Ok(vec![]) };
+        self.csi(key_of(device), "look for uses of a device below", move |layout| csi_device::strays(layout, &name))
+            .await
+    }
+
+    async fn is_device_open(&self, device: &DevicePlace) -> Result<bool, VolumeError> {
+        let DevicePlace::Block { name } = device.clone() else { return Ok(false) };
+        self.csi(key_of(device), "look at a staged device below", move |layout| csi_device::is_open(layout, &name))
+            .await
+    }
 }
 
 fn key_of(device: &DevicePlace) -> String {
-    format!("{}/{}", device.driver, device.digest)
+    device.to_string()
 }
 
 /// The volume's own folder in its pod, if it is there.
@@ -200,37 +257,8 @@ fn remove_mount_point(folder: &Directory, name: &str) -> io::Result<()> {
     }
 }
 
-fn forget_data(folder: &Directory) -> io::Result<()> {
-    folder.remove_file(DATA_NEW)?;
-    folder.remove_file(DATA_FILE).map(drop)
-}
-
-/// Writes the file, whole or not at all.
-fn write_data(folder: &Directory, data: &VolumeData) -> io::Result<()> {
-    if read_data(folder).is_ok_and(|found| found.as_ref() == Some(data)) {
-        return Ok(());
-    }
-    folder.remove_file(DATA_NEW)?;
-    let mut file = folder.make_file(DATA_NEW, 0o640)?;
-    file.write_all(&data.to_json())?;
-    file.sync_all()?;
-    Ok(rustix::fs::renameat(folder, DATA_NEW, folder, DATA_FILE)?)
-}
-
-/// Reads it; `None` where there is none.
-fn read_data(folder: &Directory) -> io::Result<Option<VolumeData>> {
-    let file = match folder.read_regular(&[DATA_FILE], Mounts::Refuse) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?.ok_or_else(|| io::Error::other(format!("{DATA_FILE} is not a regular file")))?,
-    };
-    let mut bytes = vec![];
-    file.take(DATA_BYTES_MAX).read_to_end(&mut bytes)?;
-    let path = folder.path().join(DATA_FILE);
-    VolumeData::parse(&bytes).map(Some).map_err(|why| io::Error::other(format!("{}: {why}", path.display())))
-}
-
 fn devices(layout: &Layout) -> io::Result<Vec<(DevicePlace, VolumeData)>> {
-    let mut found = vec![];
+    let mut found = csi_device::devices(layout)?;
     let Some(all) = layout.find_shared(&OF_NODE)? else { return Ok(found) };
     for (driver, kind) in all.names()? {
         if kind != FileType::Directory || driver == DEVICES {
@@ -242,7 +270,7 @@ fn devices(layout: &Layout) -> io::Result<Vec<(DevicePlace, VolumeData)>> {
                 continue;
             }
             match below.directory(&[&digest], Mounts::Refuse).and_then(|folder| read_data(&folder)) {
-                Ok(Some(data)) => found.push((DevicePlace { driver: driver.clone(), digest }, data)),
+                Ok(Some(data)) => found.push((DevicePlace::FileSystem { driver: driver.clone(), digest }, data)),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(driver, digest, %error, "a staged volume cannot be told"),
             }
@@ -252,7 +280,7 @@ fn devices(layout: &Layout) -> io::Result<Vec<(DevicePlace, VolumeData)>> {
 }
 
 fn users(layout: &Layout) -> io::Result<Vec<(VolumePlace, VolumeData)>> {
-    let mut found = vec![];
+    let mut found = csi_device::users(layout)?;
     for uid in layout.pods()? {
         let uid = PodUid::from(uid.as_str());
         let Some(volumes) = layout.find(&uid, &["volumes", plugin::CSI])? else { continue };

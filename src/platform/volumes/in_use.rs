@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use serde::Deserialize;
 
+use crate::logic::volumes::csi::names::{BLOCK_DATA, DEVICES};
 use crate::platform::files::mount_table;
 use crate::platform::files::safe_path::{Directory, Mounts};
 
@@ -19,8 +20,6 @@ const GLOBAL_MOUNT: &str = "globalmount";
 const POD_MOUNT: &str = "mount";
 /// The plugin's folder among a pod's volumes.
 const OF_POD: &str = "kubernetes.io~csi";
-/// Where volumes that are devices are, among those of the whole node.
-const DEVICES: &str = "volumeDevices";
 /// The file that says which volume a mount is.
 const DATA_FILE: &str = "vol_data.json";
 /// More than that is in no such file.
@@ -62,14 +61,20 @@ fn staged(root: &Path) -> io::Result<Vec<PathBuf>> {
         other => other?,
     };
     for (driver, kind) in all.names()? {
-        if kind != FileType::Directory || driver == DEVICES {
+        if kind != FileType::Directory {
             continue;
         }
+        // Of devices the file has a folder of its own.
+        let data = (driver == DEVICES).then_some(BLOCK_DATA);
         let below = all.directory(&[&driver], Mounts::Cross)?;
         for (volume, _) in below.names()?.into_iter().filter(|(_, kind)| *kind == FileType::Directory) {
-            let folder = below.directory(&[&volume], Mounts::Cross)?;
+            let folders: Vec<&str> = std::iter::once(&*volume).chain(data).collect();
+            let folder = match below.directory(&folders, Mounts::Cross) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other?,
+            };
             if folder.kind(DATA_FILE)?.is_some() {
-                found.push(OF_NODE.iter().copied().chain([&*driver, &*volume]).collect());
+                found.push(OF_NODE.iter().copied().chain([&*driver]).chain(folders).collect());
             }
         }
     }

@@ -8,14 +8,12 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::logic::model::ids::PodUid;
+pub(super) use crate::logic::volumes::csi::names::DEVICES;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts, segment};
 
 /// Mode of the agent's own directories.
 pub(super) const PRIVATE: u32 = 0o750;
-
-/// The folder of devices, of a pod and of a plugin.
-pub(super) const DEVICES: &str = "volumeDevices";
 
 /// Beside a volume whose set-up began and has not ended; empty.
 const UNFINISHED: &str = "unfinished";

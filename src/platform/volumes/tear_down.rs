@@ -12,7 +12,7 @@ use super::sub_path;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts};
-use crate::platform::volumes::kinds::{device, local, nfs};
+use crate::platform::volumes::kinds::{csi_device, device, local, nfs};
 
 /// Takes one volume down. Of a volume whose data is not the agent's or the pod's own, only an empty directory is removed.
 pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Result<(), VolumeError> {
@@ -51,6 +51,8 @@ pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Res
 pub(super) fn volumes_of(layout: &Layout, uid: &PodUid) -> io::Result<Vec<VolumePlace>> {
     let mut found = places_in(layout, uid, false)?;
     found.extend(places_in(layout, uid, true)?);
+    let left = csi_device::left_of(layout, uid)?;
+    found.extend(left.into_iter().filter(|place| !found.contains(place)).collect::<Vec<_>>());
     Ok(found)
 }
 

@@ -371,7 +371,7 @@ impl CsiManager {
                         context.tell(&self.args.volume_manager, unstaged);
                     }
                     Err(error) => {
-                        tracing::warn!(driver = device.driver, digest = device.digest, error, "a volume stays staged");
+                        tracing::warn!(%device, error, "a volume stays staged");
                         let wait = self.retries.fail(&key, context.steady());
                         self.look_in(wait.period, context);
                     }

@@ -1,6 +1,6 @@
 //! Staged volumes that nobody uses: how they are found, and how one is unstaged.
 
-use crate::logic::volumes::csi::names::DevicePlace;
+use crate::logic::volumes::csi::names::{DevicePlace, publish_path};
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
@@ -10,7 +10,7 @@ pub(super) type Staged = (DevicePlace, VolumeData);
 
 /// The key of waits after failures.
 pub(super) fn key(device: &DevicePlace) -> String {
-    format!("unstage {}/{}", device.driver, device.digest)
+    format!("unstage {device}")
 }
 
 fn is_used(data: &VolumeData, users: &[(crate::logic::volumes::order::VolumePlace, VolumeData)]) -> bool {
@@ -40,17 +40,59 @@ pub(super) async fn unstage(
     if is_used(data, &users) {
         return Ok(());
     }
-    let (driver, text) =
-        (&data.driver_name, "kubernetes.io/csi: attacher.UnmountDevice failed to create newCsiDriverClient");
-    let at = endpoint
-        .ok_or_else(|| format!("{text}: driver name {driver} not found in the list of registered CSI drivers"))?;
+    let (driver, texts) = (&data.driver_name, Texts::of(device));
+    let missing = || format!("{}: driver name {driver} not found in the list of registered CSI drivers", texts.client);
+    let at = endpoint.ok_or_else(missing)?;
+    unpublish_strays(calls, host, &at, device, data).await?;
+    if host.is_device_open(device).await.map_err(|error| error.to_string())? {
+        return Err("the device is in use when it was no longer expected to be in use".to_owned());
+    }
     let can = calls.capabilities(&at).await.map_err(|error| error.to_string())?;
     if can.stages {
         let staging = device.staging_path(host.root().as_ref()).display().to_string();
         let gone = calls.unstage(&at, &data.volume_handle, &staging).await;
-        gone.map_err(|error| format!("kubernetes.io/csi: attacher.UnmountDevice failed: {error}"))?;
+        gone.map_err(|error| format!("{}: {error}", texts.call))?;
     }
     host.forget_device(device).await.map_err(|error| error.to_string())?;
     hold.staged = false;
     Ok(())
+}
+
+/// Takes a device away from pods of which nothing else is left: an agent ended before it had done so.
+async fn unpublish_strays(
+    calls: &dyn CsiCalls,
+    host: &dyn CsiHost,
+    at: &str,
+    device: &DevicePlace,
+    data: &VolumeData,
+) -> Result<(), String> {
+    for place in host.strays(device).await.map_err(|error| error.to_string())? {
+        host.unmap_device(&place).await.map_err(|error| error.to_string())?;
+        let target = publish_path(host.root().as_ref(), &place.name, &place.uid).display().to_string();
+        let gone = calls.unpublish(at, &data.volume_handle, &target).await;
+        gone.map_err(|error| format!("kubernetes.io/csi: blockMapper.unpublishVolumeForBlock failed: {error}"))?;
+        host.forget_pod(&place).await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The beginnings of upstream's texts.
+struct Texts {
+    client: &'static str,
+    call: &'static str,
+}
+
+impl Texts {
+    fn of(device: &DevicePlace) -> Self {
+        match device {
+            DevicePlace::FileSystem { .. } => Self {
+                client: "kubernetes.io/csi: attacher.UnmountDevice failed to create newCsiDriverClient",
+                call: "kubernetes.io/csi: attacher.UnmountDevice failed",
+            },
+            DevicePlace::Block { .. } => Self {
+                client: "kubernetes.io/csi: blockMapper.TearDownDevice failed to get CSI client",
+                call: "kubernetes.io/csi: blockMapper.unstageVolumeForBlock failed",
+            },
+        }
+    }
 }

@@ -140,7 +140,10 @@ impl CsiSource {
 
     /// Its place for the whole node.
     pub fn device(&self, digest: Digest) -> DevicePlace {
-        DevicePlace::of(&self.driver, &self.handle, digest)
+        match self.is_block {
+            true => DevicePlace::block(&self.name),
+            false => DevicePlace::of(&self.driver, &self.handle, digest),
+        }
     }
 
     /// The Node's name of it.

@@ -7,11 +7,14 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
+use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
+use crate::platform::files::safe_path::Directory;
 use crate::platform::volumes::VolumeError;
 use crate::platform::volumes::layout::{DEVICES, Layout, remove_empty};
 use crate::platform::volumes::locks::Locks;
@@ -51,27 +54,8 @@ pub(in crate::platform::volumes) fn map(
         parent.link(&place.name, &device).map_err(failed)
     })?;
     let shared = layout.make_shared(&[&place.plugin, DEVICES, &place.name]).map_err(failed)?;
-    let name = place.uid.as_str();
-    if !is_mounted(&shared, name).map_err(failed)? {
-        match shared.make_file(name, 0o640) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-            _ => {}
-        }
-        bind(&opened, &shared, name).map_err(failed)?;
-    }
-    let path = shared_path(layout, place).join(name);
-    if loop_device(&path).is_none() {
-        let locked = run("losetup", &["-f", &path.display().to_string()], None);
-        if !locked.is_ok() {
-            let (path, end) = (path.display(), locked.end);
-            return Err(VolumeError::Refused(format!(
-                "blkUtil.AttachFileDevice failed. globalMapPath:{}, podUID: {name}: makeLoopDevice failed for path \
-                 {path}: losetup -f {path} failed: {end}",
-                shared_path(layout, place).display()
-            )));
-        }
-    }
-    Ok(())
+    let mapped = Mapped { folder: &shared, path: &shared_path(layout, place), uid: &place.uid };
+    mapped.attach(&opened, &device)
 }
 
 /// Takes the mapping away; what is not there any more is passed over.
@@ -85,19 +69,8 @@ pub(in crate::platform::volumes) fn unmap(layout: &Layout, place: &VolumePlace) 
         Some(FileType::Symlink) => {}
         Some(_) => return Err(io::Error::other("there is something else than a link to a device")),
     }
-    let name = place.uid.as_str();
     if let Some(shared) = layout.find_shared(&[&place.plugin, DEVICES, &place.name])? {
-        let path = shared_path(layout, place).join(name);
-        if let Some(device) = loop_device(&path) {
-            let released = run("losetup", &["-d", &device], None);
-            if !released.is_ok() && loop_device(&path).is_some() {
-                return Err(io::Error::other(format!("losetup -d {device} failed: {}", released.end)));
-            }
-        }
-        unmount_all(&shared, name)?;
-        if shared.kind(name)? == Some(FileType::RegularFile) {
-            shared.remove_file(name)?;
-        }
+        Mapped { folder: &shared, path: &shared_path(layout, place), uid: &place.uid }.detach()?;
         drop(shared);
         if let Some(above) = layout.find_shared(&[&place.plugin, DEVICES])? {
             let _ = remove_empty(&above, &place.name); // Other pods may have it.
@@ -108,6 +81,61 @@ pub(in crate::platform::volumes) fn unmap(layout: &Layout, place: &VolumePlace) 
         let _ = remove_empty(&devices, &place.plugin); // Other devices keep it.
     }
     Ok(())
+}
+
+/// Where a device is mapped for a pod: a file of the pod's name in a folder of the volume.
+pub(in crate::platform::volumes) struct Mapped<'a> {
+    /// The folder.
+    pub(in crate::platform::volumes) folder: &'a Directory,
+    /// Its path, as upstream names it.
+    pub(in crate::platform::volumes) path: &'a Path,
+    /// The pod.
+    pub(in crate::platform::volumes) uid: &'a PodUid,
+}
+
+impl Mapped<'_> {
+    /// Mounts the device there, and keeps it with a loop device. `device` is its path, for errors.
+    pub(in crate::platform::volumes) fn attach(&self, opened: &OwnedFd, device: &Path) -> Result<(), VolumeError> {
+        let failed = |error: io::Error| VolumeError::failed("map", device, error);
+        let name = self.uid.as_str();
+        if !is_mounted(self.folder, name).map_err(failed)? {
+            match self.folder.make_file(name, 0o640) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                _ => {}
+            }
+            bind(opened, self.folder, name).map_err(failed)?;
+        }
+        let path = self.path.join(name);
+        if loop_device(&path).is_none() {
+            let locked = run("losetup", &["-f", &path.display().to_string()], None);
+            if !locked.is_ok() {
+                let (path, end) = (path.display(), locked.end);
+                return Err(VolumeError::Refused(format!(
+                    "blkUtil.AttachFileDevice failed. globalMapPath:{}, podUID: {name}: makeLoopDevice failed for path \
+                     {path}: losetup -f {path} failed: {end}",
+                    self.path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes both away; what is not there any more is passed over.
+    pub(in crate::platform::volumes) fn detach(&self) -> io::Result<()> {
+        let name = self.uid.as_str();
+        let path = self.path.join(name);
+        if let Some(device) = loop_device(&path) {
+            let released = run("losetup", &["-d", &device], None);
+            if !released.is_ok() && loop_device(&path).is_some() {
+                return Err(io::Error::other(format!("losetup -d {device} failed: {}", released.end)));
+            }
+        }
+        unmount_all(self.folder, name)?;
+        if self.folder.kind(name)? == Some(FileType::RegularFile) {
+            self.folder.remove_file(name)?;
+        }
+        Ok(())
+    }
 }
 
 /// The loop device on a path, if there is one.
