@@ -105,7 +105,19 @@ impl EventSubject {
             warning,
             reason,
             message,
+            is_claim: false,
             annotations: BTreeMap::new(),
         })
+    }
+}
+
+impl EventRecorderMsg {
+    /// The same Event, of the claim of this name instead of a pod.
+    #[must_use]
+    pub fn of_claim(self) -> Self {
+        match self {
+            Self::Recorded(event) => Self::Recorded(PodEvent { is_claim: true, ..event }),
+            other => other,
+        }
     }
 }

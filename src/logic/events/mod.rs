@@ -55,6 +55,9 @@ pub struct PodEvent {
     pub reason: EventReason,
     /// A sentence, as upstream says it.
     pub message: String,
+    /// Whether it is about a claim, not a pod.
+    #[serde(skip)]
+    pub is_claim: bool,
     /// The Event object's annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
@@ -69,6 +72,7 @@ impl PodEvent {
     /// The kind of what it is about.
     pub fn kind(&self) -> &'static str {
         match self.full_name.namespace.is_empty() {
+            false if self.is_claim => "PersistentVolumeClaim",
             false => "Pod",
             true if *self.full_name.name == *self.uid.as_str() => "Node",
             true => "PersistentVolume",

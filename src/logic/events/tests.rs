@@ -20,6 +20,7 @@ fn event(pod: &str, reason: EventReason, message: &str) -> PodEvent {
         warning: true,
         reason,
         message: message.to_owned(),
+        is_claim: false,
         annotations: BTreeMap::new(),
     }
 }
@@ -84,6 +85,7 @@ fn an_event_of_the_node_is_in_the_default_namespace() {
         warning: false,
         reason: EventReason::Starting,
         message: "Starting kubelet.".to_owned(),
+        is_claim: false,
         annotations: BTreeMap::new(),
     };
     let object = object(&Bench::default().see(starting).expect("passes"));
@@ -105,6 +107,15 @@ fn an_event_of_a_volume_is_in_the_default_namespace_and_names_its_kind() {
     let object = object(&Bench::default().see(of_volume).expect("passes"));
     assert_eq!(object["metadata"]["namespace"], "default");
     assert_eq!(object["involvedObject"]["kind"], "PersistentVolume");
+}
+
+/// VOL-46.
+#[test]
+fn an_event_of_a_claim_is_in_its_namespace_and_names_its_kind() {
+    let of_claim = PodEvent { is_claim: true, ..event("data", EventReason::Killing, "y") };
+    let object = object(&Bench::default().see(of_claim).expect("passes"));
+    assert_eq!(object["metadata"]["namespace"], "shop");
+    assert_eq!(object["involvedObject"]["kind"], "PersistentVolumeClaim");
 }
 
 #[test]

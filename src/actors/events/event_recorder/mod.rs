@@ -76,6 +76,9 @@ impl EventRecorder {
         if event.is_about_node() {
             let node = &event.full_name.name;
             tracing::info!(target: "podwright::event", node = %node, kind, reason = event.reason.as_str(), "{}", event.message);
+        } else if event.is_claim {
+            let claim = &event.full_name;
+            tracing::info!(target: "podwright::event", claim = %claim, kind, reason = event.reason.as_str(), "{}", event.message);
         } else {
             tracing::info!(
                 target: "podwright::event",
@@ -86,6 +89,9 @@ impl EventRecorder {
         if let Some(outlet) = &mut self.outlet {
             outlet.take(event.clone(), context);
         }
-        self.memory.record(event, context.now());
+        // Nobody asks for those of claims, and nobody says when they may go.
+        if !event.is_claim {
+            self.memory.record(event, context.now());
+        }
     }
 }
