@@ -15,6 +15,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::Value;
 
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{Cause, lock};
@@ -24,7 +25,7 @@ use crate::logic::objects::object_references::ObjectKind;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables};
-use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, Place, Selector};
+use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, PatchKind, Place, Selector};
 use crate::platform::cluster::objects::{Objects, Token};
 use crate::platform::host::blocking;
 use crate::platform::pods::pod_keys;
@@ -145,6 +146,17 @@ impl Objects for ApiObjects {
 
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
         self.granted(&Place::Cluster, name).await
+    }
+
+    async fn patch_claim_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Arc<PersistentVolumeClaim>, ObjectError> {
+        let at = Place::namespace(namespace);
+        let patched = self.api.patch(&at, name, Some("status"), PatchKind::Strategic, patch).await;
+        patched.map(Arc::new).map_err(|error| failure(&error))
     }
 
     /// The object as it was read last, where the API server does not answer: volumes can be published again meanwhile.

@@ -12,6 +12,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::sealed::content_digest;
 use super::{OfflineStore, RECORDS_MAX, TOKEN, secret_record};
@@ -173,6 +174,15 @@ impl Objects for RememberedObjects {
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
         let answer = self.inner.volume(name).await;
         self.remember(format!("persistentvolume/{name}"), answer).await
+    }
+
+    async fn patch_claim_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Arc<PersistentVolumeClaim>, ObjectError> {
+        self.inner.patch_claim_status(namespace, name, patch).await
     }
 
     async fn csi_driver(&self, name: &str) -> Result<Arc<CSIDriver>, ObjectError> {
