@@ -1,8 +1,10 @@
-//! A CSI driver for tests: volumes are directories that are bind mounted, every capability can be switched, and each call may
-//! fail, hang, or do nothing and say OK. It registers as drivers do, by a socket in the plugins' registry.
+//! A CSI driver for tests: volumes are directories that are bind mounted, or have a size: devices are files behind loop devices,
+//! file systems are in memory, which any root may grow. Every capability can be switched, and each call may fail, hang, or do nothing and say OK. The driver registers
+//! as drivers do, by a socket in the plugins' registry.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -39,6 +41,8 @@ pub struct Switches {
     pub takes: Duration,
     /// The answer to `NodeGetVolumeStats`.
     pub usage: csi::NodeGetVolumeStatsResponse,
+    /// Volumes have so many bytes when they are new; `None` for directories.
+    pub disk_bytes: Option<u64>,
 }
 
 /// The history of the driver.
@@ -50,6 +54,8 @@ pub struct Seen {
     pub published: Option<csi::NodePublishVolumeRequest>,
     /// The newest request to stage.
     pub staged: Option<csi::NodeStageVolumeRequest>,
+    /// The newest request to grow a volume.
+    pub expanded: Option<csi::NodeExpandVolumeRequest>,
     /// Verdicts: whether it is used, and why not.
     pub verdicts: Vec<(bool, String)>,
 }
@@ -99,6 +105,7 @@ impl Driver {
             idle: BTreeSet::new(),
             takes: Duration::ZERO,
             usage: csi::NodeGetVolumeStatsResponse::default(),
+            disk_bytes: None,
         };
         let (switches, seen) = (Mutex::new(switches), Mutex::default());
         Self(Arc::new(State { switches, seen, data, endpoint: folder.join("csi.sock") }))
@@ -128,6 +135,22 @@ impl Driver {
     /// The directory of a volume.
     pub fn volume(&self, handle: &str) -> PathBuf {
         self.0.data.join(handle)
+    }
+
+    /// The file of a volume that is a device.
+    pub fn image(&self, handle: &str) -> PathBuf {
+        self.0.data.join(format!("{handle}.img"))
+    }
+
+    /// Has a volume's disk there: a file, behind a loop device.
+    fn disk(&self, handle: &str, bytes: u64) -> Result<String, Status> {
+        let image = self.image(handle);
+        if !image.exists() {
+            let made = std::fs::File::create(&image).and_then(|file| file.set_len(bytes));
+            made.map_err(|error| Status::internal(format!("{}: {error}", image.display())))?;
+        }
+        let there = loop_of(&image)?;
+        if there.is_empty() { run("losetup", &["-f", "--show", &image.display().to_string()]) } else { Ok(there) }
     }
 
     /// Serves, and appears in the registry.
@@ -170,6 +193,55 @@ impl Driver {
         }
         Ok(!switches.idle.contains(method))
     }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        for image in std::fs::read_dir(&self.data).into_iter().flatten().flatten() {
+            if let Ok(device) = loop_of(&image.path())
+                && !device.is_empty()
+            {
+                let _ = run("losetup", &["-d", &device]);
+            }
+        }
+    }
+}
+
+/// The words that a program of the host writes.
+fn run(program: &str, arguments: &[&str]) -> Result<String, Status> {
+    let failed = |why: &dyn std::fmt::Display| Status::internal(format!("{program} {}: {why}", arguments.join(" ")));
+    let ended = Command::new(program).args(arguments).output().map_err(|error| failed(&error))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if ended.status.success() { Ok(text(&ended.stdout)) } else { Err(failed(&text(&ended.stderr))) }
+}
+
+/// The loop device of a file; empty without one.
+fn loop_of(image: &Path) -> Result<String, Status> {
+    run("losetup", &["-n", "-O", "NAME", "-j", &image.display().to_string()])
+}
+
+fn is_block(capability: Option<&csi::VolumeCapability>) -> bool {
+    use csi::volume_capability::AccessType;
+    matches!(capability.and_then(|capability| capability.access_type.as_ref()), Some(AccessType::Block(_)))
+}
+
+/// Has a file system of this size at `target`, once.
+fn mount_memory(bytes: u64, target: &str) -> Result<(), Status> {
+    if is_mounted(target) {
+        return Ok(());
+    }
+    run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs", target]).map(drop)
+}
+
+/// Has a device at a file, once.
+fn bind_device(device: &str, target: &str) -> Result<(), Status> {
+    let failed = |error: &dyn std::fmt::Display| Status::internal(format!("bind {target}: {error}"));
+    if is_mounted(target) {
+        return Ok(());
+    }
+    std::fs::write(target, "").map_err(|error| failed(&error))?;
+    let none = None::<&str>;
+    mount(Some(device), target, none, MsFlags::MS_BIND, none).map_err(|error| failed(&error))
 }
 
 fn is_mounted(path: &str) -> bool {
@@ -231,7 +303,14 @@ impl Node for Driver {
     ) -> Result<Response<csi::NodeStageVolumeResponse>, Status> {
         let request = request.into_inner();
         self.0.seen.lock().expect("not poisoned").staged = Some(request.clone());
-        if self.enter("NodeStageVolume", &request.volume_id).await? {
+        let does = self.enter("NodeStageVolume", &request.volume_id).await?;
+        let bytes = self.switches().disk_bytes;
+        if let Some(bytes) = bytes.filter(|_| does) {
+            match is_block(request.volume_capability.as_ref()) {
+                true => drop(self.disk(&request.volume_id, bytes)?),
+                false => mount_memory(bytes, &request.staging_target_path)?,
+            }
+        } else if does {
             bind(&self.volume(&request.volume_id), &request.staging_target_path, false)?;
         }
         Ok(Response::new(csi::NodeStageVolumeResponse {}))
@@ -244,6 +323,10 @@ impl Node for Driver {
         let request = request.into_inner();
         if self.enter("NodeUnstageVolume", &request.volume_id).await? {
             unbind(&request.staging_target_path)?;
+            let device = loop_of(&self.image(&request.volume_id))?;
+            if !device.is_empty() {
+                run("losetup", &["-d", &device])?;
+            }
         }
         Ok(Response::new(csi::NodeUnstageVolumeResponse {}))
     }
@@ -254,7 +337,11 @@ impl Node for Driver {
     ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
         self.0.seen.lock().expect("not poisoned").published = Some(request.clone());
-        if self.enter("NodePublishVolume", &request.volume_id).await? {
+        let does = self.enter("NodePublishVolume", &request.volume_id).await?;
+        if does && is_block(request.volume_capability.as_ref()) {
+            let bytes = self.switches().disk_bytes.ok_or_else(|| Status::invalid_argument("volumes are no disks"))?;
+            bind_device(&self.disk(&request.volume_id, bytes)?, &request.target_path)?;
+        } else if does {
             let staged = PathBuf::from(&request.staging_target_path);
             let source = if staged.as_os_str().is_empty() { self.volume(&request.volume_id) } else { staged };
             bind(&source, &request.target_path, request.readonly)?;
@@ -270,6 +357,7 @@ impl Node for Driver {
         if self.enter("NodeUnpublishVolume", &request.volume_id).await? {
             unbind(&request.target_path)?;
             let _ = std::fs::remove_dir(&request.target_path);
+            let _ = std::fs::remove_file(&request.target_path);
         }
         Ok(Response::new(csi::NodeUnpublishVolumeResponse {}))
     }
@@ -284,6 +372,30 @@ impl Node for Driver {
             return Err(Status::not_found(format!("nothing is mounted at {}", request.volume_path)));
         }
         Ok(Response::new(self.switches().usage.clone()))
+    }
+
+    async fn node_expand_volume(
+        &self,
+        request: Request<csi::NodeExpandVolumeRequest>,
+    ) -> Result<Response<csi::NodeExpandVolumeResponse>, Status> {
+        let request = request.into_inner();
+        self.0.seen.lock().expect("not poisoned").expanded = Some(request.clone());
+        let does = self.enter("NodeExpandVolume", &request.volume_id).await?;
+        let capacity_bytes = request.capacity_range.map_or(0, |range| range.required_bytes);
+        let has_size = does && self.switches().disk_bytes.is_some();
+        if has_size && !is_block(request.volume_capability.as_ref()) {
+            let size = format!("remount,size={capacity_bytes}");
+            run("mount", &["-o", &size, &request.staging_target_path])?;
+        } else if has_size {
+            let image = self.image(&request.volume_id);
+            let bytes = u64::try_from(capacity_bytes).map_err(|_| Status::out_of_range("less than nothing"))?;
+            let file = std::fs::OpenOptions::new().write(true).open(&image);
+            let grown = file.and_then(|file| file.set_len(bytes));
+            grown.map_err(|error| Status::internal(format!("{}: {error}", image.display())))?;
+            let device = loop_of(&image)?;
+            run("losetup", &["-c", &device])?;
+        }
+        Ok(Response::new(csi::NodeExpandVolumeResponse { capacity_bytes }))
     }
 
     async fn node_get_capabilities(

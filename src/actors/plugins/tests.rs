@@ -349,3 +349,47 @@ async fn a_driver_that_hangs_keeps_no_other_from_its_work() {
     setup.release("one").await;
     assert!(hung.seen().verdicts.is_empty());
 }
+
+/// A pod of this UID with the claim `data` as a device.
+fn device_pod(uid: &str) -> Arc<Pod> {
+    let mut pod = (*pod(uid)).clone();
+    let container = &mut pod.spec.as_mut().expect("a specification").containers[0];
+    container.volume_mounts = None;
+    let device = json!([{ "name": "v", "devicePath": "/dev/xvda" }]);
+    container.volume_devices = serde_json::from_value(device).expect("a device");
+    Arc::new(pod)
+}
+
+/// VOL-47: also when an agent before had removed the pod's link, as upstream does before the driver is asked.
+#[tokio::test]
+async fn a_device_is_published_mapped_and_taken_down_from_the_disk_alone() {
+    let Some(setup) = Setup::new() else { return };
+    let _serving = setup.serve().await;
+    setup.put_volume(&json!({ "volumeMode": "Block" }));
+    setup.driver.switches().idle.insert("NodePublishVolume");
+    let failure = setup.ensure(&device_pod("one")).await.expect_err("nothing is there");
+    let expected = "MapVolume.MapPodDevice failed for volume \"pv-1\" : driver drv.test answered OK to \
+                    NodePublishVolume, and there is no block device at";
+    assert!(failure.message.contains(expected), "{}", failure.message);
+    setup.release("one").await;
+    setup.driver.switches().idle.clear();
+    setup.driver.switches().disk_bytes = Some(16 << 20);
+    let devices = setup.path("plugins/kubernetes.io/csi/volumeDevices");
+    setup.eventually("it is unstaged", || !devices.join("pv-1").exists()).await;
+    setup.driver.forget();
+    let path = match setup.ensure(&device_pod("two")).await {
+        Err(failure) if failure.message.contains("losetup") => {
+            return crate::skips::skip("no loop devices");
+        }
+        mapped => mapped.expect("mapped"),
+    };
+    assert_eq!(path, setup.path("pods/two/volumeDevices/kubernetes.io~csi/pv-1").display().to_string());
+    let target = devices.join("publish/pv-1/two");
+    assert_eq!(fs::read_link(&path).expect("a link"), target);
+    assert!(devices.join("pv-1/dev/two").exists());
+    fs::remove_file(&path).expect("there");
+    setup.release("two").await;
+    setup.eventually("it is unstaged", || !devices.join("pv-1").exists()).await;
+    let calls = ["NodeStageVolume h-1", "NodePublishVolume h-1", "NodeUnpublishVolume h-1", "NodeUnstageVolume h-1"];
+    assert_eq!(setup.driver.calls(), calls);
+}

@@ -34,9 +34,18 @@ pub enum VolumeStep {
         to_string = "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil."
     )]
     FindMapper,
-    /// Whether it is free.
+    /// The choice of a mapper.
+    #[strum(to_string = "MapVolume.NewBlockVolumeMapper initialization failed")]
+    NewMapper,
+    /// Whether a device is attached.
+    #[strum(to_string = "MapVolume.WaitForAttach failed")]
+    MapWaitForAttach,
+    /// Whether it is free, and staged.
     #[strum(to_string = "MapVolume.SetUpDevice failed")]
     SetUpDevice,
+    /// The driver's part of mapping a device for a pod.
+    #[strum(to_string = "MapVolume.MapPodDevice failed")]
+    MapPodDevice,
     /// All the rest of a device.
     #[strum(to_string = "MapVolume.MapBlockVolume failed")]
     MapBlockVolume,
@@ -46,7 +55,12 @@ impl VolumeStep {
     /// The reason of the Event. A fault of a device has one of its own, as upstream, but for a volume of other nodes.
     pub fn reason(self) -> EventReason {
         match self {
-            Self::FindMapper | Self::SetUpDevice | Self::MapBlockVolume => EventReason::FailedMapVolume,
+            Self::FindMapper
+            | Self::NewMapper
+            | Self::MapWaitForAttach
+            | Self::SetUpDevice
+            | Self::MapPodDevice
+            | Self::MapBlockVolume => EventReason::FailedMapVolume,
             _ => EventReason::FailedMount,
         }
     }

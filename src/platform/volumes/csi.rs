@@ -19,7 +19,7 @@ use super::mounts::is_mounted;
 use super::progress::Progress;
 use super::{VolumeError, ownership, sub_path};
 use crate::logic::model::ids::PodUid;
-use crate::logic::volumes::csi::names::{DevicePlace, GLOBAL_MOUNT, OF_NODE, POD_MOUNT};
+use crate::logic::volumes::csi::names::{DevicePlace, GLOBAL_MOUNT, OF_NODE, POD_MOUNT, publish_path};
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{Ownership, VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts};
@@ -73,7 +73,15 @@ pub trait CsiHost: Send + Sync {
     }
 }
 
-/// Where containers find the volume.
+/// Where the driver is to publish a volume for a pod. Of a file system it is where containers find it.
+pub fn target_path(root: &str, place: &VolumePlace) -> String {
+    match place.is_device {
+        true => publish_path(root.as_ref(), &place.name, &place.uid).display().to_string(),
+        false => pod_mount_path(root, place),
+    }
+}
+
+/// Where containers find a volume that is a file system.
 pub fn pod_mount_path(root: &str, place: &VolumePlace) -> String {
     format!("{root}/pods/{}/volumes/{}/{}/{POD_MOUNT}", place.uid, place.plugin, place.name)
 }

@@ -7,7 +7,6 @@ mod absence;
 mod certificates;
 mod credentials;
 mod csi;
-mod csi_figures;
 mod eviction;
 mod identity;
 mod joining;

@@ -1,9 +1,9 @@
 //! Staged volumes that nobody uses: how they are found, and how one is unstaged.
 
-use crate::logic::volumes::csi::names::{DevicePlace, publish_path};
+use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::platform::plugins::CsiCalls;
-use crate::platform::volumes::csi::CsiHost;
+use crate::platform::volumes::csi::{CsiHost, target_path};
 
 /// A volume that is staged, or may be.
 pub(super) type Staged = (DevicePlace, VolumeData);
@@ -68,7 +68,7 @@ async fn unpublish_strays(
 ) -> Result<(), String> {
     for place in host.strays(device).await.map_err(|error| error.to_string())? {
         host.unmap_device(&place).await.map_err(|error| error.to_string())?;
-        let target = publish_path(host.root().as_ref(), &place.name, &place.uid).display().to_string();
+        let target = target_path(&host.root(), &place);
         let gone = calls.unpublish(at, &data.volume_handle, &target).await;
         gone.map_err(|error| format!("kubernetes.io/csi: blockMapper.unpublishVolumeForBlock failed: {error}"))?;
         host.forget_pod(&place).await.map_err(|error| error.to_string())?;

@@ -372,7 +372,7 @@ impl VolumeManager {
             Task::Unmount(place) => {
                 let (timing, csi) = (self.timing(context), self.args.csi.clone());
                 let work = async move {
-                    let is_driven = place.plugin == plugin::CSI && !place.is_device;
+                    let is_driven = place.plugin == plugin::CSI;
                     let gone = async {
                         match is_driven {
                             true => csi.unpublish(&place).await.map_err(tasks::failure),

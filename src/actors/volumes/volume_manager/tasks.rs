@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, Pod, Volume};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, PersistentVolume, Pod, Volume};
 
 use super::drivers::CsiVolumes;
 use super::timing::{Timing, mounting, plugin_of};
@@ -23,6 +23,7 @@ use crate::logic::volumes::claim::{
     bound_volume, check_affinity, check_mode, check_owner, check_volume, is_block, resolve, volume_group,
 };
 use crate::logic::volumes::csi::migration::of_volume;
+use crate::logic::volumes::csi::names::block_map_path;
 use crate::logic::volumes::csi::source::CsiSource;
 use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
@@ -123,6 +124,13 @@ fn step_of(error: &VolumeError, is_device: bool) -> VolumeStep {
     }
 }
 
+/// Upstream's texts about a device that is mapped: for the node, and for the pod.
+fn mapped_news(name: &str, [of_node, of_pod]: [String; 2]) -> Vec<String> {
+    let told = [("globalMapPath", of_node), ("volumeMapPath", of_pod)]
+        .map(|(what, path)| format!("MapVolume.MapPodDevice succeeded for volume \"{name}\" {what} {path:?}"));
+    told.to_vec()
+}
+
 impl MountTask {
     pub(super) async fn run(self) -> TaskEnd {
         let mut tokens = NewSecrets::default();
@@ -180,6 +188,21 @@ impl MountTask {
         self.mount_driven(&source, None, new).await
     }
 
+    /// A volume of a driver that a claim is bound to.
+    async fn mount_claimed(
+        &self,
+        source: Result<CsiSource, String>,
+        volume: &PersistentVolume,
+        new: &mut NewSecrets,
+    ) -> Result<TaskGain, TaskFailure> {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        let step = if is_block(volume) { VolumeStep::NewMapper } else { VolumeStep::NewMounter };
+        check_affinity(volume, self.own_node.as_deref())
+            .map_err(|error| step_failed(error.step, name, error.problem))?;
+        let source = source.map_err(|why| step_failed(step, name, why))?;
+        self.mount_driven(&source, volume_group(volume), new).await
+    }
+
     /// A volume of a driver; `group` is one that its files are meant for.
     async fn mount_driven(
         &self,
@@ -187,13 +210,22 @@ impl MountTask {
         group: Option<i64>,
         new: &mut NewSecrets,
     ) -> Result<TaskGain, TaskFailure> {
-        let mounted = self.timing.of_source(source, mounting(false), self.mount_csi(source, new)).await?;
-        let (name, relabel) = (source.name.clone(), !source.read_only);
+        let work = self.mount_csi(source, new);
+        let mounted = self.timing.of_source(source, mounting(source.is_block), work).await?;
+        let (name, is_device) = (source.name.clone(), source.is_block);
         let (host_path, republish) = (mounted.host_path, mounted.republish);
+        let (mut news, mut target) = (vec![], host_path.clone());
+        if is_device {
+            let of_node = block_map_path(self.csi.volumes.host.root().as_ref(), &name).display().to_string();
+            target = format!("{of_node}/{}", self.uid);
+            let [_, of_pod] = self.host.map_paths(&source.place(&self.uid));
+            news = if self.csi.was_published { vec![] } else { mapped_news(&name, [of_node, of_pod]) };
+        }
+        let relabel = !source.read_only && !is_device;
         let (driver, handle) = (source.driver.clone(), source.handle.clone());
-        let driven = Some(DrivenVolume { driver, handle, target: host_path.clone(), migrated: source.migrated });
-        let mounted = MountedVolume { host_path, name, group, is_device: false, relabel, republish, driven };
-        Ok(TaskGain { mounted: Some(mounted), ..TaskGain::default() })
+        let driven = Some(DrivenVolume { driver, handle, target, migrated: source.migrated });
+        let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish, driven };
+        Ok(TaskGain { mounted: Some(mounted), news, ..TaskGain::default() })
     }
 
     /// Has the host do it, tells how far that is for as long as it takes long, and how long it took to change ownership.
@@ -415,12 +447,9 @@ impl MountTask {
         let migrated = of_volume(&volume).transpose().map_err(|why| told(why.to_string()))?;
         let is_migrated = migrated.is_some();
         let volume = migrated.map_or(volume, Arc::new);
-        if let Some(source) = CsiSource::of_volume(&volume, read_only).filter(|_| !is_block(&volume)) {
-            check_affinity(&volume, self.own_node.as_deref())
-                .map_err(|error| step_failed(error.step, &name, error.problem))?;
-            let source = source.map_err(|why| step_failed(VolumeStep::NewMounter, &name, why))?;
-            let source = CsiSource { migrated: is_migrated, ..source };
-            return self.mount_driven(&source, volume_group(&volume), new).await;
+        if let Some(source) = CsiSource::of_volume(&volume, read_only) {
+            let source = source.map(|source| CsiSource { migrated: is_migrated, ..source });
+            return self.mount_claimed(source, &volume, new).await;
         }
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;
@@ -437,11 +466,7 @@ impl MountTask {
         })?;
         let mapped = resolved.place.as_ref().filter(|_| is_device).map(|place| host.map_paths(place));
         let host_path = resolved.host_path.or_else(|| resolved.place.map(|place| host.path_of(&place)));
-        let told = |[of_node, of_pod]: [String; 2]| {
-            [("globalMapPath", of_node), ("volumeMapPath", of_pod)]
-                .map(|(what, path)| format!("MapVolume.MapPodDevice succeeded for volume \"{name}\" {what} {path:?}"))
-        };
-        let news = mapped.map(|paths| told(paths).to_vec()).unwrap_or_default();
+        let news = mapped.map(|paths| mapped_news(&name, paths)).unwrap_or_default();
         let host_path = host_path.unwrap_or_default();
         let group = volume_group(&volume);
         let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish: false, driven: None };

@@ -12,6 +12,7 @@ use super::requests::{Access, AccessMode, Capability, PublishRequest, StageReque
 use super::rules::{DriverRules, GroupPolicy};
 use super::volume_data::{EPHEMERAL, PERSISTENT, VolumeData};
 use crate::logic::model::ids::PodUid;
+use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 
 /// The attribute, or secret, that tokens are in.
@@ -146,6 +147,12 @@ impl CsiSource {
         }
     }
 
+    /// Its place for a pod.
+    pub fn place(&self, uid: &PodUid) -> VolumePlace {
+        let (uid, plugin, name) = (uid.clone(), plugin::CSI.to_owned(), self.name.clone());
+        VolumePlace { uid, plugin, name, is_device: self.is_block }
+    }
+
     /// The Node's name of it.
     pub fn unique_name(&self) -> String {
         unique_name(&self.driver, &self.handle)
@@ -170,7 +177,12 @@ impl CsiSource {
             selinux_context: String::new(),
             name: self.name.clone(),
             volume_handle: self.handle.clone(),
-            mode: if self.is_ephemeral { EPHEMERAL } else { PERSISTENT }.to_owned(),
+            mode: match (self.is_block, self.is_ephemeral) {
+                (true, _) => "", // As upstream: its file has no such key.
+                (false, true) => EPHEMERAL,
+                (false, false) => PERSISTENT,
+            }
+            .to_owned(),
         }
     }
 
@@ -223,7 +235,8 @@ impl CsiSource {
         if rules.wants_pod {
             context.extend(self.pod_info(pod));
         }
-        if !rules.tokens.is_empty() {
+        // As upstream: a device comes without tokens.
+        if !rules.tokens.is_empty() && !self.is_block {
             let target = if rules.tokens_in_secrets { &mut secrets } else { &mut context };
             target.insert(TOKENS.to_owned(), tokens_text(&found.tokens));
         }
@@ -277,7 +290,8 @@ impl CsiSource {
             pod_name: text(&pod.metadata.name),
             pod_uid: PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default()),
         };
-        rules.tokens.iter().map(|request| (request.audience.clone(), key(request))).collect()
+        let wanted = rules.tokens.iter().filter(|_| !self.is_block);
+        wanted.map(|request| (request.audience.clone(), key(request))).collect()
     }
 }
 

@@ -124,7 +124,7 @@ pub(in crate::platform::volumes) fn users(layout: &Layout) -> io::Result<Vec<Use
     Ok(found)
 }
 
-/// What a pod has of devices beside its own links: an agent may have ended after the links went.
+/// The devices that a pod has beside its own links: an agent may have ended after the links went.
 pub(in crate::platform::volumes) fn left_of(layout: &Layout, uid: &PodUid) -> io::Result<Vec<VolumePlace>> {
     let mut found = vec![];
     for name in names_in(layout, &[PUBLISH])? {

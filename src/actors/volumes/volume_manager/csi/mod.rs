@@ -2,3 +2,4 @@
 
 mod mounting;
 mod unmounting;
+mod words;

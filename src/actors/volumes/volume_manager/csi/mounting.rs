@@ -1,4 +1,5 @@
-//! Mounting a driver's volume for a pod: wait until it is attached, stage it for the node, publish it for the pod (VOL-41).
+//! Mounting a driver's volume for a pod: wait until it is attached, stage it for the node, publish it for the pod (VOL-41). A
+//! device (VOL-47) is mapped after that.
 //!
 //! A note is on the disk before each call of a driver, so that an agent that comes after a crash can undo the call. A driver that is
 //! done with a call and refused it has left nothing; after any other failure the traces stay (VOL-45).
@@ -12,6 +13,7 @@ use k8s_openapi::api::core::v1::SecretReference;
 use super::super::own_node;
 use super::super::tasks::{MountTask, step_failed};
 use super::super::timing::driven_plugin;
+use super::words::Words;
 use crate::logic::plugins::call_error::CallError;
 use crate::logic::volumes::claim::change_policy;
 use crate::logic::volumes::csi::attachment::{NotAttached, check_attachment, check_node};
@@ -19,14 +21,14 @@ use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::logic::volumes::csi::requests::Texts;
 use crate::logic::volumes::csi::rules::DriverRules;
 use crate::logic::volumes::csi::source::{CsiSource, Found};
-use crate::logic::volumes::order::{Ownership, VolumePlace, plugin};
+use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::logic::volumes::plan::readers;
 use crate::logic::volumes::steps::VolumeStep;
 use crate::logic::volumes::volume_states::TaskFailure;
 use crate::messages::volume_manager::NewSecrets;
 use crate::platform::cluster::objects::{ObjectError, patiently};
 use crate::platform::network::tls::sha256_hex;
-use crate::platform::volumes::csi::pod_mount_path;
+use crate::platform::volumes::csi::target_path;
 use crate::platform::volumes::{Progress, VolumeError};
 
 /// Waits for an attachment within one task: the first, and the longest.
@@ -46,6 +48,7 @@ pub(in crate::actors::volumes::volume_manager) struct CsiMounted {
 struct Mount<'a> {
     task: &'a MountTask,
     source: &'a CsiSource,
+    words: Words,
     rules: DriverRules,
     place: VolumePlace,
     /// Where the driver serves.
@@ -61,35 +64,20 @@ impl MountTask {
         source: &CsiSource,
         new: &mut NewSecrets,
     ) -> Result<CsiMounted, TaskFailure> {
-        let failed = |step, problem: String| step_failed(step, &source.name, problem);
-        let mode = |why: String| {
-            failed(
-                VolumeStep::SetUp,
-                format!("kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: {why}"),
-            )
+        let words = Words::of(source);
+        let failed = |(step, text): (VolumeStep, &str), why: &dyn std::fmt::Display| {
+            step_failed(step, &source.name, format!("{text}{why}"))
         };
-        let rules = self.driver_rules(&source.driver).await.map_err(|error| mode(error.to_string()))?;
-        rules.check_mode(&source.driver, source.is_ephemeral).map_err(mode)?;
+        let rules = self.driver_rules(&source.driver).await.map_err(|error| failed(words.rules, &error))?;
+        if !source.is_block {
+            // As upstream: a device is not asked for otherwise than by a claim.
+            rules.check_mode(&source.driver, source.is_ephemeral).map_err(|why| failed(words.rules, &why))?;
+        }
         let publish_context = self.attached(source, &rules).await?;
-        let at = self.csi.volumes.endpoint(&source.driver).await.map_err(|why| match source.is_ephemeral {
-            true => {
-                failed(VolumeStep::SetUp, format!("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: {why}"))
-            }
-            false => failed(
-                VolumeStep::MountDevice,
-                format!("kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: {why}"),
-            ),
-        })?;
-        let first = if source.is_ephemeral { VolumeStep::SetUp } else { VolumeStep::MountDevice };
-        let can = self.csi.volumes.calls.capabilities(&at).await.map_err(|error| failed(first, error.to_string()))?;
-        let place = VolumePlace {
-            uid: self.uid.clone(),
-            plugin: plugin::CSI.to_owned(),
-            name: source.name.clone(),
-            is_device: false,
-        };
-        let fs_group = readers(&self.pod).fs_group;
-        let mount = Mount { task: self, source, rules, place, at, can, fs_group };
+        let at = self.csi.volumes.endpoint(&source.driver).await.map_err(|why| failed(words.client, &why))?;
+        let can = self.csi.volumes.calls.capabilities(&at).await.map_err(|error| failed(words.can, &error))?;
+        let (place, fs_group) = (source.place(&self.uid), readers(&self.pod).fs_group.filter(|_| !source.is_block));
+        let mount = Mount { task: self, source, words, rules, place, at, can, fs_group };
         mount.run(publish_context, new).await
     }
 
@@ -139,7 +127,7 @@ impl MountTask {
                         if is_full {
                             self.csi.volumes.tell_full(&source.driver);
                         }
-                        TaskFailure { is_full, ..step_failed(VolumeStep::WaitForAttach, &source.name, why) }
+                        TaskFailure { is_full, ..step_failed(Words::of(source).wait, &source.name, why) }
                     }
                 };
                 return Err(failure);
@@ -182,30 +170,43 @@ impl Mount<'_> {
         step_failed(step, &self.source.name, problem)
     }
 
-    async fn run(&self, publish_context: Texts, new: &mut NewSecrets) -> Result<CsiMounted, TaskFailure> {
+    async fn run(self, publish_context: Texts, new: &mut NewSecrets) -> Result<CsiMounted, TaskFailure> {
         let (task, source) = (self.task, self.source);
-        let host = &task.csi.volumes.host;
+        let (host, publish) = (&task.csi.volumes.host, self.words.publish);
         let secrets = task.secret_of("NodePublishSecretRef", source.publish_secret.as_ref()).await;
-        let secrets = secrets.map_err(|why| self.failed(VolumeStep::SetUp, why))?;
-        let tokens = self.tokens(new).await.map_err(|why| self.failed(VolumeStep::SetUp, why))?;
+        let secrets = secrets.map_err(|why| self.failed(publish, why))?;
+        let tokens = self.tokens(new).await.map_err(|why| self.failed(publish, why))?;
         let staging = self.stage_and_note(&publish_context).await?;
-        let target = pod_mount_path(&host.root(), &self.place);
+        let target = target_path(&host.root(), &self.place);
         let found = Found { capabilities: self.can, publish_context, secrets, tokens };
-        let paths = [staging, target.clone()];
-        let request = source.publish(paths, &found, &self.rules, &task.pod, self.fs_group);
-        let request = request.map_err(|why| self.failed(VolumeStep::SetUp, why))?;
+        // As upstream: of a device the path is named also where the driver does not stage.
+        let named = if source.is_block { self.staging_path() } else { staging };
+        let request = source.publish([named, target.clone()], &found, &self.rules, &task.pod, self.fs_group);
+        let request = request.map_err(|why| self.failed(publish, why))?;
         if let Err(error) = task.csi.volumes.calls.publish(&self.at, request).await {
             return Err(self.not_published(&error).await);
         }
         // No container starts on a directory that should be a volume.
         let is_mounted = host.is_pod_mounted(&self.place).await;
-        if !is_mounted.map_err(|error| self.failed(VolumeStep::SetUp, error))? {
-            let driver = &source.driver;
-            let text = format!("driver {driver} answered OK to NodePublishVolume, and nothing is mounted at {target}");
-            return Err(self.failed(VolumeStep::SetUp, text));
+        if !is_mounted.map_err(|error| self.failed(publish, error))? {
+            let (driver, what) = (&source.driver, self.words.nothing);
+            let text = format!("driver {driver} answered OK to NodePublishVolume, and {what} at {target}");
+            return Err(self.failed(publish, text));
         }
-        self.give_to_group().await?;
-        Ok(CsiMounted { host_path: target, republish: self.rules.republishes })
+        let host_path = if source.is_block {
+            let device = host.map_device(&self.place).await;
+            device.map_err(|error| self.failed(VolumeStep::MapBlockVolume, error))?;
+            task.host.path_of(&self.place)
+        } else {
+            self.give_to_group().await?;
+            target
+        };
+        Ok(CsiMounted { host_path, republish: self.rules.republishes })
+    }
+
+    fn staging_path(&self) -> String {
+        let root = self.task.csi.volumes.host.root();
+        self.source.device(sha256_hex).staging_path(root.as_ref()).display().to_string()
     }
 
     async fn tokens(&self, new: &mut NewSecrets) -> Result<BTreeMap<String, (String, String)>, String> {
@@ -223,7 +224,7 @@ impl Mount<'_> {
     /// works on the volume, so that it is not unstaged in between. Gives the path; empty where it is not staged.
     async fn stage_and_note(&self, publish_context: &Texts) -> Result<String, TaskFailure> {
         let (source, csi) = (self.source, &self.task.csi.volumes);
-        let set_up = |error: VolumeError| self.failed(VolumeStep::SetUp, error);
+        let set_up = |error: VolumeError| self.failed(self.words.note, error);
         let data = source.pod_data(&csi.node_name, sha256_hex);
         if source.is_ephemeral {
             csi.host.note_pod(&self.place, data).await.map_err(set_up)?;
@@ -232,16 +233,18 @@ impl Mount<'_> {
         let device = source.device(sha256_hex);
         let mut hold = csi.host.hold(&device).await;
         self.check_for_one_pod().await?;
-        let staging = device.staging_path(csi.host.root().as_ref()).display().to_string();
+        let staging = self.staging_path();
         if self.can.stages && !hold.staged {
-            let step = VolumeStep::MountDevice;
+            let step = self.words.stage;
             let secrets = self.task.secret_of("NodeStageSecretRef", source.stage_secret.as_ref()).await;
             let secrets = secrets.map_err(|why| self.failed(step, why))?;
             let (capabilities, publish_context) = (self.can, publish_context.clone());
             let found = Found { capabilities, publish_context, secrets, ..Found::default() };
             let request = source.stage(staging.clone(), &found, self.fs_group);
             let request = request.map_err(|why| self.failed(step, why))?;
-            let noted = csi.host.note_device(&device, Some(source.device_data())).await;
+            // The file of a device says as much as that of a pod, since the pod has none.
+            let of_node = if source.is_block { data.clone() } else { source.device_data() };
+            let noted = csi.host.note_device(&device, Some(of_node)).await;
             noted.map_err(|error| self.failed(step, error))?;
             if let Err(error) = csi.calls.stage(&self.at, request).await {
                 if error.is_final()
@@ -262,7 +265,7 @@ impl Mount<'_> {
         if !matches!(self.source.access_modes.as_slice(), [mode] if mode == "ReadWriteOncePod") {
             return Ok(());
         }
-        let set_up = |error: VolumeError| self.failed(VolumeStep::SetUp, error);
+        let set_up = |error: VolumeError| self.failed(self.words.note, error);
         let users = self.task.csi.volumes.host.users().await.map_err(set_up)?;
         let (driver, handle) = (&self.source.driver, &self.source.handle);
         let is_other = users.iter().any(|(place, data)| {
@@ -280,7 +283,7 @@ impl Mount<'_> {
         {
             tracing::warn!(volume = %self.place, %why, "a directory stays");
         }
-        self.failed(VolumeStep::SetUp, error)
+        self.failed(self.words.publish, error)
     }
 
     /// Files are given to the pod's group once, where the agent does that (VOL-44).

@@ -48,6 +48,29 @@ fn found(capabilities: NodeCapabilities) -> Found {
     }
 }
 
+/// VOL-47.
+#[test]
+fn a_device_is_asked_for_without_mount_options_group_or_tokens() {
+    let source = source(json!({ "volumeMode": "Block" }));
+    let can = NodeCapabilities { stages: true, gives_group: true, ..NodeCapabilities::default() };
+    let rules =
+        rules(json!({ "podInfoOnMount": true, "fsGroupPolicy": "File", "tokenRequests": [{ "audience": "a" }] }));
+    let staged = source.stage("/staging".into(), &found(can), Some(7)).unwrap();
+    let paths = ["/staging", "/target"].map(str::to_owned);
+    let published = source.publish(paths, &found(can), &rules, &pod(), Some(7)).unwrap();
+    let capability = Capability { access: Access::Block, mode: AccessMode::SingleNodeWriter };
+    assert_eq!([staged.capability, published.capability], [capability.clone(), capability]);
+    assert_eq!(published.context["csi.storage.k8s.io/pod.name"], "web");
+    assert!(!published.context.contains_key(TOKENS) && source.token_keys(&rules, &pod()).is_empty());
+    assert!(!source.gives_group(&rules, NodeCapabilities::default()));
+    assert_eq!(source.device(digest), DevicePlace::block("pv-1"));
+    assert!(source.place(&PodUid::from("uid-1")).is_device);
+    let data = String::from_utf8(source.pod_data("n", digest).to_json()).unwrap();
+    let text =
+        r#"{"attachmentID":"csi-<h-1drvn>","driverName":"drv","nodeName":"n","specVolID":"pv-1","volumeHandle":"h-1"}"#;
+    assert_eq!(data, text, "the keys of upstream's file");
+}
+
 /// VOL-41.
 #[test]
 fn a_volume_is_staged_as_its_object_says() {

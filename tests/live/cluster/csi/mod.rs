@@ -1,12 +1,15 @@
 //! CSI drivers: one of our own, registered as drivers are, with volumes of claims and of pods.
 
+mod block;
+mod figures;
+
 use std::fs;
 
 use podwright::platform::network::tls::sha256_hex;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::csi_driver::Driver;
+use crate::csi_driver::{Driver, Serving};
 use crate::harness::NODE_NAME;
 use crate::pods::{pod, shell, then_forever, with};
 
@@ -22,6 +25,14 @@ fn driver(cluster: &Cluster, spec: Value) -> Driver {
     Driver::new(DRIVER, &folder)
 }
 
+/// Has a driver of this specification registered.
+fn registered(cluster: &Cluster, spec: Value) -> (Driver, Serving) {
+    let driver = driver(cluster, spec);
+    let serving = driver.serve(&cluster.dir.join("kubelet/plugins_registry"));
+    cluster.wait("csinode", NODE_NAME, "the driver is registered", |node| node["spec"]["drivers"][0]["name"] == DRIVER);
+    (driver, serving)
+}
+
 /// The mounts of drivers below the node's root directory.
 fn mounts(cluster: &Cluster) -> Vec<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -30,19 +41,25 @@ fn mounts(cluster: &Cluster) -> Vec<String> {
     own.map(str::to_owned).collect()
 }
 
-fn claimed(cluster: &Cluster, name: &str) {
-    cluster.apply_object(
-        &json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name }, "spec": {
-        "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+/// A claim and its volume of this size and handle; both have these words in their specifications.
+fn claimed_with(cluster: &Cluster, name: &str, handle: &str, size: &str, words: Value) {
+    let volume = json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name }, "spec": {
+        "capacity": { "storage": size }, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
         "claimRef": { "namespace": "default", "name": name },
-        "csi": { "driver": DRIVER, "volumeHandle": "h-1", "fsType": "ext4", "volumeAttributes": { "pool": "fast" } },
-    } }),
-    );
-    cluster.apply_object(&json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "csi": { "driver": DRIVER, "volumeHandle": handle, "fsType": "ext4", "volumeAttributes": { "pool": "fast" } },
+    } });
+    let claim = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": { "name": name, "namespace": "default" },
         "spec": { "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": name,
-                  "resources": { "requests": { "storage": "1Gi" } } } }));
+                  "resources": { "requests": { "storage": size } } } });
+    for object in [volume, claim] {
+        cluster.apply_object(&with(object, json!({ "spec": words })));
+    }
     cluster.bind(name);
+}
+
+fn claimed(cluster: &Cluster, name: &str) {
+    claimed_with(cluster, name, "h-1", "1Gi", json!({}));
 }
 
 /// Plays the driver's own attacher, and where there is no controller manager those who ask it.
@@ -148,4 +165,30 @@ fn an_inline_volume_waits_for_its_driver_to_go() {
     assert!(mounts(&cluster).is_empty());
     let calls = driver.calls();
     assert!(matches!(calls.as_slice(), [call] if call.starts_with("NodeUnpublishVolume csi-")), "{calls:?}");
+}
+
+/// VOL-32: a part of a driver's volume, which goes before the driver is asked to take the volume away.
+#[test]
+fn a_part_of_a_drivers_volume_is_mounted_and_goes_with_its_pod() {
+    let Some(mut cluster) = Cluster::joined() else { return };
+    let (driver, _serving) = registered(&cluster, json!({ "attachRequired": false }));
+    claimed(&cluster, "data");
+    let mount = json!({ "volumeMounts": [{ "name": "v", "mountPath": "/part", "subPath": "some/part" }] });
+    let container = with(shell("main", &then_forever("echo kept > /part/file")), mount);
+    let volumes = json!({ "spec": { "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }] } });
+    cluster.create_pod(with(pod("user", &[container]), volumes));
+    cluster.wait_pod_ready("user");
+    let main = cluster.wait_container("user", "main");
+    let file = driver.volume("h-1").join("some/part/file");
+    cluster.eventually("it wrote", || file.exists().then_some(()));
+    assert_eq!(cluster.run_in(&main, "ls /part"), "file\n", "nothing but the part");
+    cluster.kill_agent();
+    cluster.start_agent();
+    cluster.wait_ready();
+    cluster.eventually("the driver is registered again", || (driver.seen().verdicts.len() >= 2).then_some(()));
+    cluster.kubectl(&["delete", "pod", "user", "--timeout=240s"]);
+    cluster.eventually_none("mounts", || mounts(&cluster));
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!table.contains("volume-subpaths") || !table.contains(&*cluster.dir.to_string_lossy()), "{table}");
+    assert_eq!(fs::read_to_string(file).unwrap(), "kept\n");
 }

@@ -6,7 +6,7 @@ use podwright::platform::network::tls::sha256_hex;
 use podwright::platform::plugins::wire::csi_v1 as csi;
 use serde_json::{Value, json};
 
-use super::Cluster;
+use crate::cluster::Cluster;
 use crate::csi_driver::Driver;
 use crate::harness::NODE_NAME;
 use crate::pods::{pod, shell, then_forever, with};
