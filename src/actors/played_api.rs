@@ -236,14 +236,14 @@ impl State {
         object
     }
 
-    /// Makes or changes a CSINode, or merges a patch into a Node; `None` for any other call.
+    /// Makes or changes a CSINode, or merges a patch into a Node or a claim; `None` for any other call.
     fn change(&mut self, verb: &str, path: &str, body: &Value) -> Option<Answer> {
         let is_csi_node = path.starts_with("/apis/storage.k8s.io/v1/csinodes");
         let is_node = path.starts_with("/api/v1/nodes/");
         let (path, object) = match verb {
             "POST" if is_csi_node => (format!("{path}/{}", body["metadata"]["name"].as_str()?), body.clone()),
             "PUT" if is_csi_node => (path.to_owned(), body.clone()),
-            "PATCH" if is_node => {
+            "PATCH" if is_node || path.contains("/persistentvolumeclaims/") => {
                 let path = path.trim_end_matches("/status").to_owned();
                 let mut object = self.objects.get(&path)?.clone();
                 merge(&mut object, body);

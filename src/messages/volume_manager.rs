@@ -9,14 +9,17 @@ use ractor::RpcReplyPort;
 
 use super::pods::pod_worker::PodWorkerMsg;
 use super::{Ended, Panicked, Subscriber, describe};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};
+use crate::logic::volumes::csi::expansion::KnownSize;
 use crate::logic::volumes::order::VolumePlace;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::logic::volumes::volume_states::{MountedVolume, MountedVolumes, Task, TaskFailure, VolumeFailure};
 
-/// Tokens and certificates that an operation asked for. No `Debug`: they are secret.
+/// Tokens and certificates that an operation asked for, and other news that count however it ended. No `Debug`: tokens are
+/// secret.
 #[derive(Clone, Default)]
 pub struct NewSecrets {
     /// Tokens.
@@ -27,6 +30,25 @@ pub struct NewSecrets {
     pub events: Vec<CertificateEvent>,
     /// The news of the volume itself.
     pub of_volume: Option<VolumeEvent>,
+    /// The news of its claim, which its pod hears too.
+    pub of_claim: Vec<ClaimEvent>,
+    /// The size of the volume on this node, where it may grow.
+    pub size: Option<KnownSize>,
+}
+
+/// An Event of a claim, and of the pod that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimEvent {
+    /// The claim's name; it is in the pod's namespace.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Why.
+    pub reason: EventReason,
+    /// Whether something is not as it should be.
+    pub is_warning: bool,
+    /// The news.
+    pub message: String,
 }
 
 /// An Event `FailedMountOnFilesystemMismatch` of a persistent volume.

@@ -393,3 +393,83 @@ async fn a_device_is_published_mapped_and_taken_down_from_the_disk_alone() {
     let calls = ["NodeStageVolume h-1", "NodePublishVolume h-1", "NodeUnpublishVolume h-1", "NodeUnstageVolume h-1"];
     assert_eq!(setup.driver.calls(), calls);
 }
+
+impl Setup {
+    /// The claim wants this size, and its volume has it; the resizer says that the node is to follow.
+    fn grow(&self, size: &str) {
+        self.put_volume(&json!({ "capacity": { "storage": size } }));
+        let path = "/api/v1/namespaces/ns/persistentvolumeclaims/data";
+        let mut claim = self.server.object(path);
+        claim["spec"]["resources"] = json!({ "requests": { "storage": size } });
+        claim["status"]["capacity"] = json!({ "storage": "1Gi" });
+        claim["status"]["allocatedResources"] = json!({ "storage": size });
+        claim["status"]["allocatedResourceStatuses"] = json!({ "storage": "NodeResizePending" });
+        self.server.put(path, claim);
+    }
+
+    fn claim_status(&self) -> Value {
+        self.server.object("/api/v1/namespaces/ns/persistentvolumeclaims/data")["status"].clone()
+    }
+
+    fn refresh(&self, pod: &Arc<Pod>) {
+        let refresh = VolumeManagerMsg::Refresh(Arc::clone(pod));
+        self.played.agent.directory.volume_manager.tell(Cause::outside("test"), refresh).expect("room");
+    }
+}
+
+/// VOL-46: at the mount and while the pod has it; a pod that syncs and whose claim is quiet costs one question.
+#[tokio::test]
+async fn a_volume_grows_when_it_is_mounted_and_in_use() {
+    let Some(setup) = Setup::new() else { return };
+    setup.driver.switches().capabilities.insert("EXPAND_VOLUME");
+    let _serving = setup.serve().await;
+    setup.grow("2Gi");
+    let pod = pod("one");
+    let path = setup.ensure(&pod).await.expect("mounted");
+    let asked = setup.driver.seen().expanded.expect("asked");
+    assert_eq!((asked.volume_path, asked.staging_target_path), (path, setup.staging().display().to_string()));
+    assert_eq!(asked.capacity_range.map(|range| range.required_bytes), Some(2 << 30));
+    assert_eq!(setup.claim_status()["capacity"]["storage"], "2Gi");
+    assert!(setup.claim_status()["allocatedResourceStatuses"].is_null());
+
+    let reads = |what: &str| setup.server.calls(&format!("GET /api/v1/{what}")).len();
+    let before = (reads("namespaces/ns/persistentvolumeclaims"), reads("persistentvolumes"));
+    setup.refresh(&pod);
+    setup.eventually("it is looked at", || reads("namespaces/ns/persistentvolumeclaims") > before.0).await;
+    assert_eq!(reads("persistentvolumes"), before.1);
+    setup.grow("3Gi");
+    setup.refresh(&pod);
+    setup.eventually("it grew", || setup.claim_status()["capacity"]["storage"] == "3Gi").await;
+
+    setup.driver.switches().fails.entry("NodeExpandVolume").or_default().push_back(Code::OutOfRange);
+    setup.grow("4Gi");
+    setup.refresh(&pod);
+    let given_up = || setup.claim_status()["allocatedResourceStatuses"]["storage"] == "NodeResizeInfeasible";
+    setup.eventually("it is given up", given_up).await;
+    assert_eq!(setup.claim_status()["conditions"][0]["type"], "NodeResizeError");
+    setup.ensure(&pod).await.expect("the pod keeps what it has");
+    setup.release("one").await;
+}
+
+/// VOL-46: a pod does not start on a volume that the driver could not grow, and does so once it could.
+#[tokio::test]
+async fn a_volume_that_cannot_be_grown_keeps_its_pod_waiting() {
+    let Some(setup) = Setup::new() else { return };
+    setup.driver.switches().capabilities.insert("EXPAND_VOLUME");
+    let _serving = setup.serve().await;
+    setup.driver.switches().fails.entry("NodeExpandVolume").or_default().push_back(Code::Internal);
+    setup.grow("2Gi");
+    let failure = setup.ensure(&pod("one")).await.expect_err("it is too small");
+    let expected = "MountVolume.Setup failed while expanding volume for volume \"pv-1\" : Expander.NodeExpand failed to \
+                    expand the volume : rpc error: code = Internal";
+    assert!(failure.message.contains(expected), "{}", failure.message);
+    setup.eventually("it grew", || setup.claim_status()["capacity"]["storage"] == "2Gi").await;
+    setup.ensure(&pod("one")).await.expect("mounted");
+    // One that the driver cannot grow in use is mounted as it is.
+    setup.driver.switches().fails.entry("NodeExpandVolume").or_default().push_back(Code::FailedPrecondition);
+    setup.grow("3Gi");
+    setup.ensure(&pod("two")).await.expect("mounted all the same");
+    assert_eq!(setup.claim_status()["allocatedResourceStatuses"]["storage"], "NodeResizeInProgress");
+    setup.release("one").await;
+    setup.release("two").await;
+}

@@ -123,6 +123,12 @@ reasons! {
     VolumePermissionChangeInProgress,
     /// A driver says that a volume is in a bad condition.
     VolumeConditionAbnormal,
+    /// A volume has grown on the node.
+    FileSystemResizeSuccessful,
+    /// A volume cannot be grown, because its pod must not write to it.
+    FileSystemResizeFailed,
+    /// A volume that a pod has cannot be grown.
+    VolumeResizeFailed,
     /// A disk has another file system than its volume says.
     FailedMountOnFilesystemMismatch,
     /// A request for a certificate was denied.

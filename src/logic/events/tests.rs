@@ -112,7 +112,7 @@ fn an_event_of_a_volume_is_in_the_default_namespace_and_names_its_kind() {
 /// VOL-46.
 #[test]
 fn an_event_of_a_claim_is_in_its_namespace_and_names_its_kind() {
-    let of_claim = PodEvent { is_claim: true, ..event("data", EventReason::Killing, "y") };
+    let of_claim = PodEvent { is_claim: true, ..event("data", EventReason::FileSystemResizeSuccessful, "y") };
     let object = object(&Bench::default().see(of_claim).expect("passes"));
     assert_eq!(object["metadata"]["namespace"], "shop");
     assert_eq!(object["involvedObject"]["kind"], "PersistentVolumeClaim");

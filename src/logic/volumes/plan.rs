@@ -212,6 +212,11 @@ impl VolumePlan {
         )
     }
 
+    /// Whether it is looked at again at each sync of the pod: its files may change, or its volume may have grown.
+    pub fn is_looked_at_again(&self) -> bool {
+        self.is_set_up_again() || matches!(self.kind, VolumeKind::Claim { read_only: false, .. })
+    }
+
     /// Whether what it is depends on the Node: on its labels or identity, or on what it has for pods.
     pub fn needs_node(&self) -> bool {
         !matches!(

@@ -26,6 +26,12 @@ pub enum VolumeStep {
     /// All the rest of a file system.
     #[strum(to_string = "MountVolume.SetUp failed")]
     SetUp,
+    /// The growth of a file system while it is mounted for a pod.
+    #[strum(to_string = "MountVolume.Setup failed while expanding volume")]
+    Expand,
+    /// The growth of a volume that a pod has already.
+    #[strum(to_string = "NodeExpandVolume.NodeExpandVolume failed")]
+    NodeExpand,
     /// Whether a device is this node's.
     #[strum(to_string = "MapVolume.NodeAffinity check failed")]
     MapAffinity,
@@ -46,6 +52,9 @@ pub enum VolumeStep {
     /// The driver's part of mapping a device for a pod.
     #[strum(to_string = "MapVolume.MapPodDevice failed")]
     MapPodDevice,
+    /// The growth of a device while it is mapped for a pod.
+    #[strum(to_string = "MapVolume.MarkVolumeAsMounted failed while expanding volume")]
+    MapExpand,
     /// All the rest of a device.
     #[strum(to_string = "MapVolume.MapBlockVolume failed")]
     MapBlockVolume,
@@ -60,7 +69,9 @@ impl VolumeStep {
             | Self::MapWaitForAttach
             | Self::SetUpDevice
             | Self::MapPodDevice
+            | Self::MapExpand
             | Self::MapBlockVolume => EventReason::FailedMapVolume,
+            Self::NodeExpand => EventReason::VolumeResizeFailed,
             _ => EventReason::FailedMount,
         }
     }
@@ -76,6 +87,7 @@ mod tests {
             (VolumeStep::SetUp, "MountVolume.SetUp failed", EventReason::FailedMount),
             (VolumeStep::MapAffinity, "MapVolume.NodeAffinity check failed", EventReason::FailedMount),
             (VolumeStep::SetUpDevice, "MapVolume.SetUpDevice failed", EventReason::FailedMapVolume),
+            (VolumeStep::NodeExpand, "NodeExpandVolume.NodeExpandVolume failed", EventReason::VolumeResizeFailed),
         ] {
             assert_eq!((step.to_string().as_str(), step.reason()), (text, reason));
         }

@@ -175,10 +175,10 @@ impl PodWorker {
         }
     }
 
-    /// Looks at volumes again whose content changes while the pod runs; upstream looks at each sync of a pod, too.
+    /// Looks at volumes again whose content or size changes while the pod runs; upstream looks at each sync of a pod, too.
     pub(super) fn refresh_volumes(&self, context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
-        if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {
+        if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_looked_at_again) {
             context.tell(&self.site.tools.to.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
         }
     }

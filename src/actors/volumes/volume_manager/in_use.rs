@@ -121,11 +121,16 @@ impl VolumeManager {
     /// The means of a mount, should it be of a driver.
     pub(super) fn csi_task(&self, uid: &PodUid, name: &str, context: &Context<VolumeManagerMsg>) -> CsiTask {
         let (me, cause, of) = (context.address().clone(), context.cause(), uid.clone());
+        let wanted = self.pods.get(uid);
+        let mounted = wanted.and_then(|wanted| wanted.mounted.get(name));
+        let known = wanted.and_then(|wanted| wanted.sizes.get(name)).cloned();
         CsiTask {
             volumes: self.args.csi.clone(),
             node_status: self.args.node_status.clone(),
             cause: context.cause(),
-            was_published: self.pods.get(uid).is_some_and(|wanted| wanted.mounted.contains_key(name)),
+            was_published: mounted.is_some(),
+            only_grows: known.is_some() && mounted.is_some_and(|mounted| !mounted.republish),
+            known,
             attaches: Box::new(move |volume| {
                 let news = TaskNews::TaskAttaches { uid: of.clone(), volume };
                 // Lost, it is told again with the next try.

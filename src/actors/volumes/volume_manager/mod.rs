@@ -26,6 +26,7 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
+use crate::logic::volumes::csi::expansion::KnownSize;
 use crate::logic::volumes::order::plugin;
 use crate::logic::volumes::plan::{NodeFacts, NodeMeans, VolumePlan, volume_plans};
 use crate::logic::volumes::token::TokenKey;
@@ -36,7 +37,7 @@ use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{
-    AttachedStep, PodVolumes, TaskEnd, TaskGain, TaskNews, VolumeCensus, VolumeEvent, VolumeManagerMsg,
+    AttachedStep, ClaimEvent, PodVolumes, TaskEnd, TaskGain, TaskNews, VolumeCensus, VolumeEvent, VolumeManagerMsg,
 };
 use crate::messages::{Panicked, Subscriber};
 use crate::platform::cluster::objects::{Objects, Token};
@@ -79,6 +80,8 @@ struct WantedPod {
     pod: Arc<Pod>,
     plans: BTreeMap<String, VolumePlan>,
     mounted: BTreeMap<String, MountedVolume>,
+    /// Sizes of volumes that may grow.
+    sizes: BTreeMap<String, KnownSize>,
     /// Since when volumes are waited for, by uptime: those that are not there, and those that are to be set up again.
     asked: BTreeMap<String, Duration>,
     /// Nothing of it starts any more: what becomes of its objects is no concern of its volumes.
@@ -244,17 +247,19 @@ impl VolumeManager {
     fn want(&mut self, uid: PodUid, pod: Arc<Pod>, context: &Context<VolumeManagerMsg>) -> Input {
         let plans: BTreeMap<String, VolumePlan> =
             volume_plans(&pod).into_iter().map(|plan| (plan.name.clone(), plan)).collect();
-        let before = self.pods.remove(&uid).map(|before| (before.mounted, before.asked));
-        let (mounted, mut asked) = before.unwrap_or_default();
+        let before = self.pods.remove(&uid).map(|before| (before.mounted, before.sizes, before.asked));
+        let (mounted, sizes, mut asked) = before.unwrap_or_default();
         let again = |plan: &VolumePlan| {
-            plan.is_set_up_again() || mounted.get(&plan.name).is_some_and(|mounted| mounted.republish)
+            let mounted = mounted.get(&plan.name);
+            let may_grow = sizes.contains_key(&plan.name);
+            plan.is_set_up_again() || mounted.is_some_and(|mounted| mounted.republish || may_grow)
         };
         let volumes = plans.values().map(|plan| (plan.name.clone(), again(plan))).collect();
         asked.retain(|name, _| plans.contains_key(name));
         for plan in plans.values().filter(|plan| plan.is_set_up_again() || !mounted.contains_key(&plan.name)) {
             asked.entry(plan.name.clone()).or_insert(context.clock().uptime());
         }
-        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted, asked, ending: false });
+        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted, sizes, asked, ending: false });
         Input::Want { uid, volumes }
     }
 
@@ -292,6 +297,10 @@ impl VolumeManager {
             }
             for (reason, message) in secrets.events {
                 context.tell(&self.args.event_recorder, subject.warning(reason, message));
+            }
+            tell_of_claim(&subject, secrets.of_claim, &self.args.event_recorder, context);
+            if let (Task::Mount(name), Some(size)) = (&task, secrets.size) {
+                wanted.sizes.insert(name.clone(), size);
             }
             for (key, state) in secrets.certificates {
                 match state {
@@ -522,6 +531,25 @@ impl VolumeManager {
             let delay = at.since(context.steady()) + Duration::from_millis(1);
             self.wake = Some((at, context.after(delay, VolumeManagerMsg::RetryDue { at })));
         }
+    }
+}
+
+/// Events of a claim, each of the pod that has it too.
+fn tell_of_claim(
+    pod: &EventSubject,
+    events: Vec<ClaimEvent>,
+    recorder: &Address<EventRecorderMsg>,
+    context: &Context<VolumeManagerMsg>,
+) {
+    for ClaimEvent { name, uid, reason, is_warning, message } in events {
+        let full_name = FullName::new(&name, &pod.full_name.namespace);
+        let claim = EventSubject { uid: PodUid::from(uid.as_str()), full_name, field_path: String::new() };
+        let event = |of: &EventSubject| match is_warning {
+            true => of.warning(reason.clone(), message.clone()),
+            false => of.normal(reason.clone(), message.clone()),
+        };
+        context.tell(recorder, event(pod));
+        context.tell(recorder, event(&claim).of_claim());
     }
 }
 

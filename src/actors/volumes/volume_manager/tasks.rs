@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, PersistentVolume, Pod, Volume};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, Pod, Volume};
 
+use super::csi::growing::Claimed;
 use super::drivers::CsiVolumes;
 use super::timing::{Timing, mounting, plugin_of};
 use crate::actors::kit::address::Address;
@@ -22,6 +23,7 @@ use crate::logic::volumes::certificate::{
 use crate::logic::volumes::claim::{
     bound_volume, check_affinity, check_mode, check_owner, check_volume, is_block, resolve, volume_group,
 };
+use crate::logic::volumes::csi::expansion::KnownSize;
 use crate::logic::volumes::csi::migration::of_volume;
 use crate::logic::volumes::csi::names::block_map_path;
 use crate::logic::volumes::csi::source::CsiSource;
@@ -76,6 +78,10 @@ pub(super) struct CsiTask {
     pub(super) cause: Cause,
     /// The pod has the volume already: it is published again.
     pub(super) was_published: bool,
+    /// The pod has the volume already, and it is only looked at whether it is larger by now.
+    pub(super) only_grows: bool,
+    /// The size that the volume has on this node, as far as is known.
+    pub(super) known: Option<KnownSize>,
     /// Takes the name of a volume that the cluster attaches, as the Node has it.
     pub(super) attaches: Box<dyn Fn(String) + Send + Sync>,
 }
@@ -135,6 +141,9 @@ impl MountTask {
     pub(super) async fn run(self) -> TaskEnd {
         let mut tokens = NewSecrets::default();
         let outcome = match &self.plan.kind {
+            VolumeKind::Claim { claim, .. } if self.csi.only_grows => {
+                self.look_for_growth(claim, &mut tokens).await.map(|()| TaskGain::default())
+            }
             VolumeKind::Claim { claim, read_only, owned } => {
                 self.mount_claim(claim, *read_only, *owned, &mut tokens).await
             }
@@ -150,7 +159,7 @@ impl MountTask {
         TaskEnd { outcome, secrets: tokens }
     }
 
-    fn namespace(&self) -> &str {
+    pub(super) fn namespace(&self) -> &str {
         self.pod.metadata.namespace.as_deref().unwrap_or_default()
     }
 
@@ -192,25 +201,31 @@ impl MountTask {
     async fn mount_claimed(
         &self,
         source: Result<CsiSource, String>,
-        volume: &PersistentVolume,
+        claimed: Claimed<'_>,
         new: &mut NewSecrets,
     ) -> Result<TaskGain, TaskFailure> {
-        let name = volume.metadata.name.as_deref().unwrap_or_default();
-        let step = if is_block(volume) { VolumeStep::NewMapper } else { VolumeStep::NewMounter };
-        check_affinity(volume, self.own_node.as_deref())
+        let name = claimed.volume.metadata.name.as_deref().unwrap_or_default();
+        let step = if is_block(claimed.volume) { VolumeStep::NewMapper } else { VolumeStep::NewMounter };
+        check_affinity(claimed.volume, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, name, error.problem))?;
         let source = source.map_err(|why| step_failed(step, name, why))?;
-        self.mount_driven(&source, volume_group(volume), new).await
+        self.mount_driven(&source, Some(claimed), new).await
     }
 
-    /// A volume of a driver; `group` is one that its files are meant for.
+    /// A volume of a driver, by a claim or without one.
     async fn mount_driven(
         &self,
         source: &CsiSource,
-        group: Option<i64>,
+        claimed: Option<Claimed<'_>>,
         new: &mut NewSecrets,
     ) -> Result<TaskGain, TaskFailure> {
-        let work = self.mount_csi(source, new);
+        let work = async {
+            let mounted = self.mount_csi(source, new).await?;
+            if let Some(claimed) = &claimed {
+                self.grow_mounted(claimed, source, &mounted, new).await?;
+            }
+            Ok(mounted)
+        };
         let mounted = self.timing.of_source(source, mounting(source.is_block), work).await?;
         let (name, is_device) = (source.name.clone(), source.is_block);
         let (host_path, republish) = (mounted.host_path, mounted.republish);
@@ -221,7 +236,8 @@ impl MountTask {
             let [_, of_pod] = self.host.map_paths(&source.place(&self.uid));
             news = if self.csi.was_published { vec![] } else { mapped_news(&name, [of_node, of_pod]) };
         }
-        let relabel = !source.read_only && !is_device;
+        let (group, relabel) =
+            (claimed.and_then(|claimed| volume_group(claimed.volume)), !source.read_only && !is_device);
         let (driver, handle) = (source.driver.clone(), source.handle.clone());
         let driven = Some(DrivenVolume { driver, handle, target, migrated: source.migrated });
         let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish, driven };
@@ -449,7 +465,7 @@ impl MountTask {
         let volume = migrated.map_or(volume, Arc::new);
         if let Some(source) = CsiSource::of_volume(&volume, read_only) {
             let source = source.map(|source| CsiSource { migrated: is_migrated, ..source });
-            return self.mount_claimed(source, &volume, new).await;
+            return self.mount_claimed(source, Claimed { claim: &found, volume: &volume }, new).await;
         }
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;

@@ -108,6 +108,11 @@ pub(super) fn mounting(is_device: bool) -> &'static str {
     if is_device { "map_volume" } else { "volume_mount" }
 }
 
+/// Upstream's name for growing it while it is in use.
+pub(super) fn expanding() -> &'static str {
+    "volume_fs_resize"
+}
+
 /// Upstream's name for having it gone.
 pub(super) fn unmounting(is_device: bool) -> &'static str {
     if is_device { "unmap_volume" } else { "volume_unmount" }

@@ -71,13 +71,10 @@ const UPSTREAM: &[&str] = &[
 /// Words of that list that nothing here says yet, each with the feature that will.
 const NOT_YET: &[(&str, &str)] = &[
     ("FailedAttachVolume", "CSI volumes"),
-    ("FileSystemResizeFailed", "CSI volumes: expansion on the node"),
-    ("FileSystemResizeSuccessful", "CSI volumes: expansion on the node"),
     ("InvalidImageID", "none: upstream says it nowhere"),
     ("KubeletSetupFailed", "none: an agent that cannot start ends, and the service manager tells why"),
     ("SuccessfulAttachVolume", "CSI volumes"),
-    ("VolumeResizeFailed", "CSI volumes: expansion on the node"),
-    ("VolumeResizeSuccessful", "CSI volumes: expansion on the node"),
+    ("VolumeResizeSuccessful", "none: upstream's controller says it"),
 ];
 
 /// Words that upstream says without a place in that list, with the package that says them.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::capabilities::NodeCapabilities;
 use super::migration::{inline, is_read_only};
 use super::names::{DevicePlace, Digest, attachment_name, ephemeral_handle, is_segment, unique_name};
-use super::requests::{Access, AccessMode, Capability, PublishRequest, StageRequest, Texts};
+use super::requests::{Access, AccessMode, Capability, ExpandRequest, PublishRequest, StageRequest, Texts};
 use super::rules::{DriverRules, GroupPolicy};
 use super::volume_data::{EPHEMERAL, PERSISTENT, VolumeData};
 use crate::logic::model::ids::PodUid;
@@ -37,6 +37,8 @@ pub struct CsiSource {
     pub stage_secret: Option<SecretReference>,
     /// Where the secret for publishing is.
     pub publish_secret: Option<SecretReference>,
+    /// Where the secret for growing it is.
+    pub expand_secret: Option<SecretReference>,
     /// Access modes, as the API has them.
     pub access_modes: Vec<String>,
     /// Mount options.
@@ -80,6 +82,7 @@ impl CsiSource {
             attributes: source.volume_attributes.clone().unwrap_or_default(),
             stage_secret: source.node_stage_secret_ref.clone(),
             publish_secret: source.node_publish_secret_ref.clone(),
+            expand_secret: source.node_expand_secret_ref.clone(),
             access_modes: spec.access_modes.clone().unwrap_or_default(),
             mount_options: spec.mount_options.clone().unwrap_or_default(),
             read_only,
@@ -122,6 +125,7 @@ impl CsiSource {
             attributes: source.volume_attributes.clone().unwrap_or_default(),
             stage_secret: None,
             publish_secret: secret.map(|secret| SecretReference { name: Some(secret.name.clone()), namespace }),
+            expand_secret: None,
             access_modes: vec![],
             mount_options: vec![],
             read_only: source.read_only.unwrap_or(false),
@@ -249,6 +253,26 @@ impl CsiSource {
             read_only: self.read_only,
             secrets,
             context,
+        })
+    }
+
+    /// The call that grows it. `staging` is empty for a driver that does not stage.
+    ///
+    /// # Errors
+    /// An access mode that nobody knows.
+    pub fn expand(
+        &self,
+        [staging, path]: [String; 2],
+        required_bytes: i64,
+        found: &Found,
+    ) -> Result<ExpandRequest, String> {
+        Ok(ExpandRequest {
+            volume: self.handle.clone(),
+            path,
+            staging,
+            required_bytes,
+            capability: self.capability(found.capabilities, None)?,
+            secrets: found.secrets.clone(),
         })
     }
 

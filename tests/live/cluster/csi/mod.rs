@@ -2,6 +2,7 @@
 
 mod block;
 mod figures;
+mod growing;
 
 use std::fs;
 

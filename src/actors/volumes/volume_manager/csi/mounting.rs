@@ -42,6 +42,19 @@ pub(in crate::actors::volumes::volume_manager) struct CsiMounted {
     pub(in crate::actors::volumes::volume_manager) host_path: String,
     /// Whether it is published again at each sync of the pod.
     pub(in crate::actors::volumes::volume_manager) republish: bool,
+    /// Where it is for its driver.
+    pub(super) served: Served,
+}
+
+/// Where a volume is for its driver.
+pub(super) struct Served {
+    /// Where the driver serves.
+    pub(super) at: String,
+    pub(super) can: NodeCapabilities,
+    /// Where it is staged; empty where it is not.
+    pub(super) staging: String,
+    /// Where it is published; of a device, the device.
+    pub(super) path: String,
 }
 
 /// One mount under way.
@@ -152,7 +165,7 @@ impl MountTask {
     }
 
     /// The texts of a Secret; none without a reference. `what` is upstream's name of the field.
-    async fn secret_of(&self, what: &str, reference: Option<&SecretReference>) -> Result<Texts, String> {
+    pub(super) async fn secret_of(&self, what: &str, reference: Option<&SecretReference>) -> Result<Texts, String> {
         let Some(reference) = reference else { return Ok(Texts::new()) };
         let (namespace, name) =
             (reference.namespace.as_deref().unwrap_or_default(), reference.name.as_deref().unwrap_or_default());
@@ -180,7 +193,7 @@ impl Mount<'_> {
         let target = target_path(&host.root(), &self.place);
         let found = Found { capabilities: self.can, publish_context, secrets, tokens };
         // As upstream: of a device the path is named also where the driver does not stage.
-        let named = if source.is_block { self.staging_path() } else { staging };
+        let named = if source.is_block { self.staging_path() } else { staging.clone() };
         let request = source.publish([named, target.clone()], &found, &self.rules, &task.pod, self.fs_group);
         let request = request.map_err(|why| self.failed(publish, why))?;
         if let Err(error) = task.csi.volumes.calls.publish(&self.at, request).await {
@@ -193,15 +206,16 @@ impl Mount<'_> {
             let text = format!("driver {driver} answered OK to NodePublishVolume, and {what} at {target}");
             return Err(self.failed(publish, text));
         }
-        let host_path = if source.is_block {
+        let (host_path, path) = if source.is_block {
             let device = host.map_device(&self.place).await;
-            device.map_err(|error| self.failed(VolumeStep::MapBlockVolume, error))?;
-            task.host.path_of(&self.place)
+            let device = device.map_err(|error| self.failed(VolumeStep::MapBlockVolume, error))?;
+            (task.host.path_of(&self.place), device)
         } else {
             self.give_to_group().await?;
-            target
+            (target.clone(), target)
         };
-        Ok(CsiMounted { host_path, republish: self.rules.republishes })
+        let served = Served { at: self.at, can: self.can, staging, path };
+        Ok(CsiMounted { host_path, republish: self.rules.republishes, served })
     }
 
     fn staging_path(&self) -> String {

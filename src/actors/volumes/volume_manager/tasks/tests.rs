@@ -511,6 +511,8 @@ fn no_driver() -> CsiTask {
         node_status: Address::new(&trace, "NodeStatus", "NodeStatus", "Root", 1),
         cause: Cause::outside("test"),
         was_published: false,
+        only_grows: false,
+        known: None,
         attaches: Box::new(|_| {}),
     }
 }

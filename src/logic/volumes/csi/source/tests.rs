@@ -71,6 +71,24 @@ fn a_device_is_asked_for_without_mount_options_group_or_tokens() {
     assert_eq!(data, text, "the keys of upstream's file");
 }
 
+/// VOL-46.
+#[test]
+fn a_volume_is_grown_with_a_secret_of_its_own() {
+    let csi = json!({ "driver": "drv", "volumeHandle": "h-1", "fsType": "ext4",
+        "nodeExpandSecretRef": { "name": "e", "namespace": "sys" } });
+    let source = source(json!({ "csi": csi }));
+    assert_eq!(source.expand_secret.as_ref().unwrap().name.as_deref(), Some("e"));
+    let can = NodeCapabilities { stages: true, gives_group: true, ..NodeCapabilities::default() };
+    let request = source.expand(["/staging", "/target"].map(str::to_owned), 7, &found(can)).unwrap();
+    assert_eq!(
+        (request.volume.as_str(), request.path.as_str(), request.staging.as_str()),
+        ("h-1", "/target", "/staging")
+    );
+    assert_eq!((request.required_bytes, &*request.secrets["key"]), (7, "secret"));
+    let flags = vec!["noatime".to_owned(), "discard".to_owned()];
+    assert_eq!(request.capability.access, Access::Mount { fs_type: "ext4".into(), flags, group: None });
+}
+
 /// VOL-41.
 #[test]
 fn a_volume_is_staged_as_its_object_says() {
