@@ -232,6 +232,7 @@ mod tests {
         }
     }
 
+    /// VOL-49.
     #[test]
     fn a_claim_of_two_pods_is_told_once() {
         let system =

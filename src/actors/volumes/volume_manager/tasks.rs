@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, Pod, Volume};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, PersistentVolume, Pod, Volume};
 
 use super::csi::growing::Claimed;
 use super::drivers::CsiVolumes;
@@ -135,6 +135,14 @@ fn mapped_news(name: &str, [of_node, of_pod]: [String; 2]) -> Vec<String> {
     let told = [("globalMapPath", of_node), ("volumeMapPath", of_pod)]
         .map(|(what, path)| format!("MapVolume.MapPodDevice succeeded for volume \"{name}\" {what} {path:?}"));
     told.to_vec()
+}
+
+/// A volume of an in-tree kind that a driver took over as the driver's; any other as it is. Says which it was.
+fn as_drivers(volume: Arc<PersistentVolume>) -> Result<(Arc<PersistentVolume>, bool), String> {
+    match of_volume(&volume) {
+        Some(translated) => translated.map(|volume| (Arc::new(volume), true)).map_err(|why| why.to_string()),
+        None => Ok((volume, false)),
+    }
 }
 
 impl MountTask {
@@ -460,11 +468,9 @@ impl MountTask {
             volume.map_err(|error| processing(format!("failed to fetch PV {name} from API server: {error}")))?;
         check_volume(&found, &volume).map_err(processing)?;
         check_mode(&self.plan.name, &self.pod, &volume).map_err(told)?;
-        let migrated = of_volume(&volume).transpose().map_err(|why| told(why.to_string()))?;
-        let is_migrated = migrated.is_some();
-        let volume = migrated.map_or(volume, Arc::new);
+        let (volume, migrated) = as_drivers(volume).map_err(told)?;
         if let Some(source) = CsiSource::of_volume(&volume, read_only) {
-            let source = source.map(|source| CsiSource { migrated: is_migrated, ..source });
+            let source = source.map(|source| CsiSource { migrated, ..source });
             return self.mount_claimed(source, Claimed { claim: &found, volume: &volume }, new).await;
         }
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())

@@ -6,7 +6,7 @@ use super::{NotMigrated, Topology, Translated, plain};
 
 pub(super) const DRIVER: &str = "ebs.csi.aws.com";
 pub(super) const TOPOLOGY: Topology = Topology { zone: Some("topology.ebs.csi.aws.com/zone"), region: None };
-/// What a volume's name begins with that tells its zone.
+/// The begin of a volume's name that tells its zone.
 const SCHEME: &str = "aws://";
 
 pub(super) fn source(source: &AWSElasticBlockStoreVolumeSource) -> Translated {

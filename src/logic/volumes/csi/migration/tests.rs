@@ -45,6 +45,7 @@ fn own(source: &Value) -> (String, Value, String) {
     (found.metadata.name.expect("a name"), serde_json::to_value(source).expect("JSON"), mode.clone())
 }
 
+/// VOL-07.
 #[test]
 fn disks_of_ebs_have_their_own_names() {
     let with = |id: &str| of(&json!({ "awsElasticBlockStore": { "volumeID": id, "fsType": "ext4" } }), json!({}));
@@ -68,6 +69,7 @@ fn disks_of_ebs_have_their_own_names() {
     assert_eq!((name.as_str(), found, mode.as_str()), ("ebs.csi.aws.com-vol-1", expected, "ReadWriteOnce"));
 }
 
+/// VOL-07.
 #[test]
 fn disks_of_azure_are_managed_ones() {
     let uri = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/d";
@@ -92,6 +94,7 @@ fn disks_of_azure_are_managed_ones() {
     assert_eq!(refused, "failed to translate in-tree pv to CSI: kind(Shared) is not supported in csi migration");
 }
 
+/// VOL-07.
 #[test]
 fn shares_of_azure_are_named_by_account_and_secret() {
     let share = |secret: &str, namespace: Option<&str>| {
@@ -127,6 +130,7 @@ fn shares_of_azure_are_named_by_account_and_secret() {
 
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
 
+/// VOL-07.
 #[test]
 fn volumes_of_cinder_portworx_and_vsphere_keep_their_names() {
     let cinder = json!({ "cinder": { "volumeID": "c-1", "fsType": "ext4", "readOnly": true } });
@@ -157,6 +161,7 @@ fn volumes_of_cinder_portworx_and_vsphere_keep_their_names() {
     assert_eq!(own(&vsphere), named);
 }
 
+/// VOL-07.
 #[test]
 fn disks_of_gce_are_in_a_zone_or_a_region() {
     let disk = json!({ "gcePersistentDisk": { "pdName": "d", "fsType": "ext4", "partition": 3 } });
@@ -192,7 +197,7 @@ fn disks_of_gce_are_in_a_zone_or_a_region() {
     assert_eq!(own_disk(false).2, "ReadWriteOnce");
 }
 
-/// A volume's terms name labels that nodes have by its driver alone.
+/// VOL-07: a volume's terms name labels that nodes have by its driver alone.
 #[test]
 fn terms_name_the_drivers_labels() {
     let keys = |source: Value| {
