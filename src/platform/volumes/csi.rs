@@ -1,7 +1,7 @@
 //! CSI drivers' volumes as the disk knows them: their directories, the files that name them, who uses them (VOL-41).
 //!
 //! The trait, and its form on a Linux node. Drivers make and remove mounts; here only directories and files of the agent are
-//! made and removed, and nothing that is mounted is touched but the agent's own mappings of devices (`kinds::csi_device`). Keeps
+//! made and removed. Nothing that is mounted is touched but the agent's own mappings of devices (`kinds::csi_device`). Keeps
 //! nothing: which volumes were staged since the agent began is in `locks`.
 
 use std::io;

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, PersistentVolume, Pod, Volume};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 
-use super::csi::growing::Claimed;
 use super::drivers::CsiVolumes;
 use super::timing::{Timing, mounting, plugin_of};
 use crate::actors::kit::address::Address;
@@ -69,6 +68,12 @@ pub(super) struct MountTask {
     pub(super) moves: Box<dyn Fn(String, Option<String>) + Send + Sync>,
     /// For volumes of CSI drivers.
     pub(super) csi: CsiTask,
+}
+
+/// A claim and its volume, as they were read.
+pub(super) struct Claimed<'a> {
+    pub(super) claim: &'a PersistentVolumeClaim,
+    pub(super) volume: &'a PersistentVolume,
 }
 
 /// The further means for a volume of a CSI driver.

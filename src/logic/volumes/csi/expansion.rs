@@ -1,5 +1,5 @@
-//! Growing a volume on the node (VOL-46): whether a claim's volume is to be grown here, what the claim's status says before and
-//! after the driver was called, and what a failure means; as upstream's `NodeExpander` (KEP-1790).
+//! Growing a volume on the node (VOL-46), as upstream's `NodeExpander` (KEP-1790): whether the driver is called, and what a failure
+//! means. The claim's status gets a change before and after the call.
 //!
 //! Pure. A resizer of today names the size and the state in the claim's status, which the node follows and changes. One of before
 //! that protocol changes the volume's size alone; then the driver is called, and the status gets the new size.

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use super::super::tasks::{MountTask, step_failed};
+use super::super::tasks::{Claimed, MountTask, step_failed};
 use super::super::timing::expanding;
 use super::mounting::{CsiMounted, Served};
 use crate::logic::events::reasons::EventReason;
@@ -24,12 +24,6 @@ use crate::messages::volume_manager::{ClaimEvent, NewSecrets};
 use crate::platform::cluster::objects::patiently;
 use crate::platform::network::tls::sha256_hex;
 use crate::platform::volumes::csi::target_path;
-
-/// A claim and its volume, as they were read.
-pub(in crate::actors::volumes::volume_manager) struct Claimed<'a> {
-    pub(in crate::actors::volumes::volume_manager) claim: &'a PersistentVolumeClaim,
-    pub(in crate::actors::volumes::volume_manager) volume: &'a PersistentVolume,
-}
 
 /// A volume that is larger than the node has it.
 struct Growing<'a> {
