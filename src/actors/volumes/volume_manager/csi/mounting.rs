@@ -128,22 +128,7 @@ impl MountTask {
             };
             if matches!(why, NotAttached::Failed { .. }) || waited + wait > ATTACH_PATIENCE {
                 verified(true);
-                let failure = match why {
-                    NotAttached::NotInUse | NotAttached::NotListed => {
-                        // Upstream has no Event for it: that the cluster attaches a volume is told by the cluster.
-                        let failure = step_failed(VolumeStep::VerifyAttached, &source.name, why);
-                        TaskFailure { reason: None, ..failure }
-                    }
-                    why => {
-                        // As upstream, a driver whose limit never changes has no pod refused for it.
-                        let is_full = why.is_full() && rules.limit_period.is_some();
-                        if is_full {
-                            self.csi.volumes.tell_full(&source.driver);
-                        }
-                        TaskFailure { is_full, ..step_failed(Words::of(source).wait, &source.name, why) }
-                    }
-                };
-                return Err(failure);
+                return Err(self.not_attached(source, rules, why).await);
             }
             tokio::time::sleep(wait).await;
             waited += wait;
@@ -151,9 +136,35 @@ impl MountTask {
         }
     }
 
+    /// The failure of a wait for the cluster. The Node never lists a volume that there is no room for: its attachment tells. As
+    /// upstream, no pod is refused because of a driver whose limit never changes (VOL-12).
+    async fn not_attached(&self, source: &CsiSource, rules: &DriverRules, why: NotAttached) -> TaskFailure {
+        let is_listed = !matches!(why, NotAttached::NotInUse | NotAttached::NotListed);
+        let full = match rules.limit_period {
+            None => None,
+            Some(_) if is_listed => Some(why.clone()),
+            Some(_) => self.attachment(source).await.err(),
+        };
+        let full = full.filter(NotAttached::is_full);
+        let is_full = full.is_some();
+        if is_full {
+            self.csi.volumes.tell_full(&source.driver);
+        }
+        if is_listed {
+            return TaskFailure { is_full, ..step_failed(Words::of(source).wait, &source.name, why) };
+        }
+        // Upstream has no Event for it: that the cluster attaches a volume is told by the cluster.
+        let failure = step_failed(VolumeStep::VerifyAttached, &source.name, full.unwrap_or(why));
+        TaskFailure { reason: None, is_full, ..failure }
+    }
+
     async fn look_at_attachment(&self, source: &CsiSource) -> Result<Texts, NotAttached> {
         let node = own_node(&self.csi.node_status, self.csi.cause.clone()).await;
         check_node(node.as_deref(), &source.unique_name())?;
+        self.attachment(source).await
+    }
+
+    async fn attachment(&self, source: &CsiSource) -> Result<Texts, NotAttached> {
         let (name, handle) = (source.attachment(&self.csi.volumes.node_name, sha256_hex), &source.handle);
         let found = patiently("volumeattachment", &name, self.objects.volume_attachment(&name)).await;
         let found = found.map_err(|error| NotAttached::Unknown {
