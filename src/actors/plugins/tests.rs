@@ -310,11 +310,11 @@ async fn a_volume_waits_until_the_cluster_attached_it() {
     setup.release("one").await;
 }
 
-/// VOL-12: the driver is asked at once how many volumes there is room for, and the cluster hears it.
+/// VOL-12: the driver is asked at once how many volumes there is room for, and at its period; the cluster hears it.
 #[tokio::test]
 async fn a_node_without_room_tells_its_limit_anew() {
     let Some(setup) = Setup::new() else { return };
-    setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": { "nodeAllocatableUpdatePeriodSeconds": 3600 } }));
+    setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": { "nodeAllocatableUpdatePeriodSeconds": 10 } }));
     setup.driver.switches().volumes_max = 9;
     let _serving = setup.serve().await;
     setup.put_volume(&json!({}));
@@ -331,6 +331,10 @@ async fn a_node_without_room_tells_its_limit_anew() {
     let csi_node = || setup.server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", setup.node()));
     let count = || csi_node()["spec"]["drivers"][0]["allocatable"]["count"].clone();
     setup.eventually("the cluster knows", || count() == json!(1)).await;
+    setup.driver.switches().volumes_max = 3;
+    setup.eventually("the period is over", || count() == json!(3)).await;
+    let asked = setup.driver.seen().calls.iter().filter(|call| *call == "NodeGetInfo").count();
+    assert!((3..6).contains(&asked), "{asked}: at the registration, without room, and once a period");
     setup.release("one").await;
 }
 
