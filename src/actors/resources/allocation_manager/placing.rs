@@ -82,6 +82,8 @@ pub(super) struct Placings {
     queue: Vec<PlaceRequest>,
     askers: Vec<Asker>,
     pods: BTreeMap<PodUid, DevicePod>,
+    /// Pods whose calls came to their end in the decision that is not on the disk yet, with what each had before them.
+    settled: BTreeMap<PodUid, Holding>,
     late: LatePlugins,
     device_plugins: Address<DevicePluginsMsg>,
 }
@@ -98,7 +100,7 @@ impl Placings {
     /// `patience`: how long pods wait for a plugin that is late.
     pub(super) fn new(device_plugins: Address<DevicePluginsMsg>, patience: Duration) -> Self {
         let late = LatePlugins::new(patience);
-        Self { queue: vec![], askers: vec![], pods: BTreeMap::new(), late, device_plugins }
+        Self { queue: vec![], askers: vec![], pods: BTreeMap::new(), settled: BTreeMap::new(), late, device_plugins }
     }
 
     pub(super) fn push(&mut self, request: PlaceRequest) {
@@ -171,6 +173,7 @@ impl Placings {
                 for (need, grant) in calling.grants {
                     at.managers.grant(&uid, &need, grant);
                 }
+                self.settled.insert(uid.clone(), calling.before);
                 for conflict in at.managers.device_conflicts(&uid) {
                     tracing::error!(%uid, %conflict, "device plugins contradict each other");
                 }
@@ -178,6 +181,7 @@ impl Placings {
             }
             Step::Withdraw(before, refusal) => {
                 at.managers.withdraw(&uid, &before, Some(refusal.clone()));
+                self.settled.insert(uid.clone(), before);
                 Some(self.refused(uid, &refusal))
             }
         }
@@ -325,6 +329,10 @@ impl Placings {
         why: &str,
         context: &mut Context<AllocationManagerMsg>,
     ) -> Answers {
+        // Devices are taken before they are given: those of a decision that is lost would be taken for given.
+        for (uid, before) in std::mem::take(&mut self.settled) {
+            managers.withdraw(&uid, &before, None);
+        }
         let pods: Vec<PodUid> = self.pods.keys().cloned().collect();
         let mut decided = Answers::new();
         for uid in pods {
@@ -338,6 +346,7 @@ impl Placings {
 
     /// Answers the questions of which all is decided now.
     pub(super) fn answer(&mut self, decided: &Answers) {
+        self.settled.clear();
         for asker in &mut self.askers {
             for uid in decided.keys().filter(|uid| asker.missing.remove(*uid)) {
                 asker.answers.insert(uid.clone(), decided[uid].clone());
