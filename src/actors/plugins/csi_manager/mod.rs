@@ -183,13 +183,9 @@ impl CsiManager {
     }
 
     fn came(&mut self, plugin: Arc<Plugin>, context: &mut Context<CsiManagerMsg>) {
-        let version = match self.check(&plugin) {
+        let version = match self.checked(&plugin) {
             Ok(version) => version,
-            Err(why) => {
-                let (name, endpoint) = (&plugin.name, &plugin.endpoint);
-                let text = format!("validation failed for CSI Driver {name} at endpoint {endpoint}: {why}");
-                return self.judge(&plugin, Err(Refusal::Invalid(text)), context);
-            }
+            Err(refusal) => return self.judge(&plugin, Err(refusal), context),
         };
         self.asked.insert(plugin.socket.clone(), (Arc::clone(&plugin), version));
         let (calls, endpoint, about) = (Arc::clone(&self.args.calls), plugin.endpoint.clone(), plugin.name.clone());
@@ -199,6 +195,13 @@ impl CsiManager {
             CsiManagerMsg::Driver(DriverStep::InfoRead { plugin, outcome: outcome.into() })
         };
         context.start("ask driver", about, work, ended);
+    }
+
+    /// The same as [`Self::check`], with the verdict that the driver hears.
+    fn checked(&self, plugin: &Plugin) -> Result<Version, Refusal> {
+        let (name, endpoint) = (&plugin.name, &plugin.endpoint);
+        let refused = |why| format!("validation failed for CSI Driver {name} at endpoint {endpoint}: {why}");
+        self.check(plugin).map_err(|why| Refusal::Invalid(refused(why)))
     }
 
     /// The version that is spoken with a driver.
@@ -223,12 +226,16 @@ impl CsiManager {
             return; // It is gone by now, or another one is there.
         }
         let Some((_, version)) = self.asked.remove(&plugin.socket) else { return };
+        // Another driver of the name may have been faster.
+        if let Err(refusal) = self.checked(&plugin) {
+            return self.judge(&plugin, Err(refusal), context);
+        }
         let info = match outcome.into_result() {
             Ok(info) => info,
             Err(why) => return self.judge(&plugin, Err(Refusal::Failed(why)), context),
         };
         self.drivers.insert(plugin.name.clone(), Driver { plugin: Arc::clone(&plugin), version });
-        self.forget_jobs_of(&plugin.name);
+        self.forget_jobs_of(&plugin.name, context);
         if self.args.api.is_some() {
             self.jobs.push_back(Job::Install { plugin, info });
             self.publish(context);
@@ -246,7 +253,7 @@ impl CsiManager {
         if self.drivers.get(&plugin.name).is_some_and(is_it) {
             self.drivers.remove(&plugin.name);
             self.forget_limit(&plugin.name, context);
-            self.forget_jobs_of(&plugin.name);
+            self.forget_jobs_of(&plugin.name, context);
             if self.args.api.is_some() {
                 self.jobs.push_back(Job::Remove { driver: plugin.name.clone() });
                 self.publish(context);
@@ -255,10 +262,20 @@ impl CsiManager {
     }
 
     /// Drops jobs that are overtaken and not under way yet.
-    fn forget_jobs_of(&mut self, name: &str) {
+    fn forget_jobs_of(&mut self, name: &str, context: &Context<CsiManagerMsg>) {
         let first = usize::from(self.publishing).min(self.jobs.len());
-        let later = self.jobs.split_off(first);
-        self.jobs.extend(later.into_iter().filter(|job| job.driver() != Some(name)));
+        let (dropped, kept): (Vec<Job>, Vec<Job>) =
+            self.jobs.split_off(first).into_iter().partition(|job| job.driver() == Some(name));
+        self.jobs.extend(kept);
+        dropped.iter().for_each(|job| self.judge_overtaken(job, context));
+    }
+
+    /// A driver that waits for its verdict is tried again later: the one that overtook it may be gone by then.
+    fn judge_overtaken(&self, job: &Job, context: &Context<CsiManagerMsg>) {
+        if let Job::Install { plugin, .. } = job {
+            let why = format!("another driver named {:?} has registered", plugin.name);
+            self.judge(plugin, Err(Refusal::Failed(why)), context);
+        }
     }
 
     /// Tells the cluster what is next, unless something is under way or waits.
@@ -311,6 +328,8 @@ impl CsiManager {
         };
         if is_wanted {
             self.jobs.push_front(job);
+        } else {
+            self.judge_overtaken(&job, context);
         }
         self.publish_timer = Some(context.after(wait, CsiManagerMsg::Driver(DriverStep::PublishDue)));
     }
