@@ -44,7 +44,7 @@ use crate::messages::server::ServerMsg;
 use crate::messages::stats_collector::StatsCollectorMsg;
 use crate::messages::status::mirror_manager::MirrorManagerMsg;
 use crate::messages::status::status_manager::StatusManagerMsg;
-use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::messages::volume_manager::{AttachedStep, VolumeManagerMsg};
 
 /// The window of [`ChildSpec::failures_max`].
 pub const FAILURE_WINDOW: Duration = Duration::from_secs(60);
@@ -142,7 +142,9 @@ macro_rules! children {
                 args: node::node_status_args,
                 // Operations and requests over HTTP ask for the Node.
                 mailbox: 256,
-                learns_from: [EvictionManager, RuntimeMonitor, CsiManager, DevicePlugins, ShutdownManager],
+                learns_from: [
+                    EvictionManager, RuntimeMonitor, CsiManager, DevicePlugins, VolumeManager, ShutdownManager
+                ],
                 repeats: |_| NodeStatusMsg::Repeat,
             }
             /// The node's heartbeat.
@@ -214,6 +216,7 @@ macro_rules! children {
                 args: volumes::volume_manager_args,
                 // Each pod asks for its volumes, and each volume has tasks that end.
                 mailbox: 4096,
+                repeats: |_| VolumeManagerMsg::Attached(AttachedStep::Repeat),
             }
             /// Plugins in their registry: who they are, and who uses them.
             PluginWatcher {

@@ -149,6 +149,8 @@ pub enum TaskNews {
 /// How the search for attached volumes goes on.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum AttachedStep {
+    /// From Root: `NodeStatus` was started again, and knows of no volume.
+    Repeat,
     /// Which volumes that the cluster attached to this node are mounted here, or why that is not known.
     AttachedFound(Ended<BTreeSet<String>>),
     /// Time to look for them again.

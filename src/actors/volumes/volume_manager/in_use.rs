@@ -84,9 +84,17 @@ impl VolumeManager {
 
     /// A wanted pod waits for a volume that the cluster attaches.
     pub(super) fn note_attachable(&mut self, uid: PodUid, volume: String, context: &mut Context<VolumeManagerMsg>) {
-        if self.pods.contains_key(&uid) && self.in_use.wanted.entry(uid).or_default().insert(volume) {
+        if self.pods.contains_key(&uid) {
+            self.in_use.wanted.entry(uid).or_default().insert(volume);
+            // Without room for it, it is told with the pod's next try.
             self.tell_in_use(context);
         }
+    }
+
+    /// `NodeStatus` forgot the volumes: a pod that waits until the Node tells of one would wait for ever.
+    pub(super) fn repeat_in_use(&mut self, context: &mut Context<VolumeManagerMsg>) {
+        self.in_use.told = None;
+        self.look_for_attached(context);
     }
 
     /// A pod is released. Of one that was never wanted here nobody knows which volumes it had.

@@ -157,6 +157,7 @@ impl Actor for VolumeManager {
             VolumeManagerMsg::Attached(AttachedStep::AttachedFound(outcome)) => {
                 return self.take_attached(outcome, context);
             }
+            VolumeManagerMsg::Attached(AttachedStep::Repeat) => return self.repeat_in_use(context),
             VolumeManagerMsg::Attached(AttachedStep::AttachedDue | AttachedStep::Unstaged) => {
                 return self.look_for_attached(context);
             }
