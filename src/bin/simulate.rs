@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use podwright::sim::faults::{parse_list, write_list};
-use podwright::sim::scenarios::{cluster_scenario, scenario};
+use podwright::sim::scenarios::{cluster_scenario, plugin_scenario, scenario};
 use podwright::sim::{Crash, Options, Run, describe, run};
 
 /// The growth of memory that is allowed while pods come and go, in percent.
@@ -55,6 +55,9 @@ struct Arguments {
     /// The node is part of a cluster: an API server, pods that it wants, and what goes wrong with it
     #[arg(long, conflicts_with = "crowd")]
     cluster: bool,
+    /// The node of a cluster has drivers beside the agent: devices, and what goes wrong with them
+    #[arg(long, conflicts_with_all = ["crowd", "cluster", "offline", "churn"])]
+    plugins: bool,
     /// The agent of the cluster's node has `--offline-store`
     #[arg(long, requires = "cluster")]
     offline: bool,
@@ -97,6 +100,9 @@ impl Arguments {
         if self.cluster {
             command.push_str(" --cluster");
         }
+        if self.plugins {
+            command.push_str(" --plugins");
+        }
         if self.offline {
             command.push_str(" --offline");
         }
@@ -110,14 +116,30 @@ impl Arguments {
             command.push_str(&format!(" --kill {index}:{}", if after { "after" } else { "before" }));
         }
         let (crash, mailbox) = (self.crash.clone(), self.mailbox.clone());
-        let (cluster, offline) = (self.cluster, self.offline);
-        Ok(Options { faults, cluster, offline, crash, mailbox, kill_at: self.kill, command, ..Options::default() })
+        let (cluster, plugins, offline) = (self.cluster || self.plugins, self.plugins, self.offline);
+        Ok(Options {
+            faults,
+            cluster,
+            plugins,
+            offline,
+            crash,
+            mailbox,
+            kill_at: self.kill,
+            command,
+            ..Options::default()
+        })
     }
 
     fn run(&self, seed: u64) -> Result<Run<()>, String> {
         let (pods, time) = (self.pods.max(1), Duration::from_secs(self.duration));
-        let (short, crowd, cluster) = (self.short, self.crowd, self.cluster);
+        let (short, crowd, cluster, plugins) = (self.short, self.crowd, self.cluster, self.plugins);
         Ok(run(seed, self.options(seed)?, move |world| async move {
+            if plugins {
+                return match short {
+                    true => plugin_scenario::short(world).await,
+                    false => plugin_scenario::standard(world, pods, time).await,
+                };
+            }
             match (short, crowd, cluster) {
                 (true, _, true) => cluster_scenario::short(world).await,
                 (true, ..) => scenario::short(world).await,

@@ -47,6 +47,7 @@ use crate::platform::observer::{Observation, Observer};
 use crate::sim::node::NODE_NAME;
 use crate::sim::node::cgroups::cgroup_tree;
 use crate::sim::node::machines::Machine;
+use crate::sim::node::plugins::calls::PluginOutlet;
 
 /// See the module.
 pub struct Incarnation {
@@ -58,6 +59,17 @@ pub struct Incarnation {
     pub cell: ActorCell,
     /// The process.
     pub life: Arc<Life>,
+}
+
+/// Things that a node may have beside its runtime.
+#[derive(Clone, Copy, Debug)]
+pub struct Equipment {
+    /// The machine, where one is named.
+    pub machine: Option<Machine>,
+    /// An offline store.
+    pub offline: bool,
+    /// Drivers.
+    pub plugins: bool,
 }
 
 /// Counts evictions alone.
@@ -187,6 +199,21 @@ fn cluster(
     }
 }
 
+/// The ways to the node's drivers.
+fn plugins(outlet: &Arc<Outlet>) -> PluginAdapters {
+    let drivers = Arc::new(PluginOutlet::new(outlet));
+    PluginAdapters {
+        registry: drivers.clone(),
+        registration: drivers.clone(),
+        csi: drivers.clone(),
+        dra: drivers.clone(),
+        volumes: drivers.clone(),
+        device_socket: drivers.clone(),
+        devices: drivers,
+        device_files: outlet.clone(),
+    }
+}
+
 impl Incarnation {
     /// Starts the agent.
     pub fn start(
@@ -194,9 +221,8 @@ impl Incarnation {
         crashes: &Arc<Crashes>,
         seed: u64,
         adjust: &dyn Fn(&mut Settings),
-        machine: Option<Machine>,
         link: Option<&Arc<Link>>,
-        offline: bool,
+        Equipment { machine, offline, plugins: has_plugins }: Equipment,
     ) -> Self {
         let life = Arc::new(Life::default());
         let outlet = Arc::new(Outlet::new(Arc::clone(node), Arc::clone(&life), seed));
@@ -225,7 +251,7 @@ impl Incarnation {
                 ends: Arc::default(),
                 probe_store: Arc::new(outlet.probe_store()),
             },
-            plugins: PluginAdapters::none(),
+            plugins: if has_plugins { plugins(&outlet) } else { PluginAdapters::none() },
             logs: LogAdapters { containers: outlet.clone(), reader: outlet.clone(), node: outlet.clone() },
             cluster,
             sources: SourceAdapters { folder: Some(outlet.clone()), url: None },

@@ -77,6 +77,8 @@ pub struct SimContainer {
     pub swap: u64,
     /// Wakes whoever waits for its end.
     pub ended: Arc<Notify>,
+    /// CDI devices that it was made with.
+    pub devices: Vec<String>,
     /// The runtime lost track of it once.
     pub was_unknown: bool,
     /// The image's name in the pod, by which it is shown.
@@ -89,7 +91,8 @@ pub struct SimContainer {
     message: String,
     labels: Labels,
     annotations: Labels,
-    mounts: Vec<Mount>,
+    /// Mounts.
+    pub mounts: Vec<Mount>,
     stop_signal: Option<String>,
 }
 
@@ -167,6 +170,18 @@ impl Containers {
     pub fn running_of(&self, uid: &PodUid) -> Option<String> {
         let mut running = self.containers.values().filter(|one| one.uid == *uid && one.may_run());
         running.next().map(SimContainer::label)
+    }
+
+    /// Some running container with this CDI device.
+    pub fn user_of(&self, device: &str) -> Option<String> {
+        let mut running = self.containers.values().filter(|one| one.may_run());
+        running.find(|one| one.devices.iter().any(|own| own == device)).map(SimContainer::label)
+    }
+
+    /// Some running container with this path of the host, or one below it.
+    pub fn user_of_path(&self, path: &str) -> Option<String> {
+        let mut running = self.containers.values().filter(|one| one.may_run());
+        running.find(|one| one.mounts.iter().any(|mount| mount.host_path.starts_with(path))).map(SimContainer::label)
     }
 
     /// Whether a container's sandbox works.
@@ -270,6 +285,7 @@ impl Containers {
             memory: 1 << 20,
             swap: 0,
             ended: Arc::default(),
+            devices: config.cdi_devices.clone(),
             was_unknown: false,
             created_at: now,
             reason: "",

@@ -62,6 +62,18 @@ pub enum Fault {
     TornWrites,
     /// Work on a volume fails half way: its effect, or a part of it, is there.
     HalfVolumes,
+    /// Calls to drivers fail, some of them although they took effect.
+    PluginErrors,
+    /// A call to a driver takes effect, but its answer does not come.
+    PluginLostAnswers,
+    /// A call to a driver does not answer before its deadline, with or without effect.
+    PluginHangs,
+    /// Calls to drivers take seconds.
+    PluginSlow,
+    /// Drivers die and come back, and register twice.
+    PluginRestarts,
+    /// Devices come and go, and turn ill.
+    PluginDevices,
     /// Answers of the API server take up to seconds, or never come.
     ApiSlow,
     /// The API server cannot be reached, for seconds or minutes.
@@ -88,6 +100,11 @@ impl Fault {
     /// Whether it came after seeds had been given names: `all` is without these, so that such a seed tells its story still.
     pub fn is_later(self) -> bool {
         (Self::StaleLists..=Self::HalfVolumes).contains(&self)
+    }
+
+    /// Whether it is one of drivers: nothing happens by it without any. `all` is without these as well.
+    pub fn is_of_plugins(self) -> bool {
+        (Self::PluginErrors..=Self::PluginDevices).contains(&self)
     }
 
     /// Whether it is one of the API server: nothing happens by it without one.
@@ -170,7 +187,7 @@ impl Faults {
             Fault::Kills,
             Fault::Crashes,
         ];
-        let is_harmless = |fault: &Fault| harmless.contains(fault) || fault.is_of_api();
+        let is_harmless = |fault: &Fault| harmless.contains(fault) || fault.is_of_api() || fault.is_of_plugins();
         self.ever.iter().all(is_harmless)
     }
 
@@ -221,8 +238,8 @@ impl Faults {
     }
 }
 
-/// Reads a list such as `refusals,events`; `all` (but those that came later), `later` (those), `api` (all of the API server)
-/// and `none` are lists, too.
+/// Reads a list such as `refusals,events`; `all` (but those that came later), `later` (those), `plugins` (all of drivers), `api`
+/// (all of the API server) and `none` are lists, too.
 ///
 /// # Errors
 /// The word that names no fault.
@@ -231,8 +248,9 @@ pub fn parse_list(text: &str) -> Result<BTreeSet<Fault>, String> {
     let mut faults = BTreeSet::new();
     for word in text.split(',').filter(|word| !word.is_empty()) {
         match word {
-            "all" => faults.extend(Fault::iter().filter(|fault| !fault.is_later())),
+            "all" => faults.extend(Fault::iter().filter(|fault| !fault.is_later() && !fault.is_of_plugins())),
             "later" => faults.extend(Fault::iter().filter(|fault| fault.is_later())),
+            "plugins" => faults.extend(Fault::iter().filter(|fault| fault.is_of_plugins())),
             "api" => faults.extend(Fault::iter().filter(|fault| fault.is_of_api())),
             "none" => faults.clear(),
             word => match word.strip_prefix('-') {
@@ -252,7 +270,7 @@ fn one(word: &str) -> Result<Fault, String> {
     use strum::IntoEnumIterator;
     word.parse().map_err(|_| {
         let known: Vec<String> = Fault::iter().map(|fault| fault.to_string()).collect();
-        format!("no fault is called {word:?}; known are all, later, api, none, {}", known.join(", "))
+        format!("no fault is called {word:?}; known are all, later, plugins, api, none, {}", known.join(", "))
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::clock::VirtualTime;
 use super::containers::{Containers, SimContainer};
-use super::pods::SimPod;
+use super::pods::{CLAIMS_ASKED, OWN_DEVICES, SimPod};
 use super::story::Story;
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
@@ -65,6 +65,22 @@ pub const EVICTED_FOR_CAUSE: &str = "evicted-for-cause";
 pub const PRESSURE_ENDS: &str = "pressure-ends";
 /// Once quiet: no CPU is given twice, and containers run on the CPUs that the file of state says.
 pub const OWN_CPUS: &str = "own-cpus";
+/// A device is never with two containers that run.
+pub const DEVICE_ONCE: &str = "device-once";
+/// A container is made with all that its pod asks for it: devices, and those of claims.
+pub const ALL_GIVEN: &str = "all-given";
+/// A claim of a container is prepared before the container starts.
+pub const CLAIMS_FIRST: &str = "claims-first";
+/// A claim is released after the last container that uses it has ended.
+pub const CLAIMS_OUTLIVE: &str = "claims-outlive";
+/// Nothing is published over something else.
+pub const PUBLISHED_ONCE: &str = "published-once";
+/// A volume is published after it was staged, and nothing is staged over something else.
+pub const STAGED_FIRST: &str = "staged-first";
+/// A volume is unstaged after it was unpublished, and detached after it was unstaged.
+pub const STAGED_OUTLIVES: &str = "staged-outlives";
+/// Once quiet: drivers have nothing prepared, published or staged that no pod wants.
+pub const DRIVERS_IDLE: &str = "drivers-idle";
 /// A cluster in which nothing happens is asked next to nothing.
 pub const API_BOUNDED: &str = "api-bounded";
 
@@ -119,6 +135,8 @@ struct State {
     limited: BTreeSet<PodUid>,
     /// The machine goes down.
     goes_down: bool,
+    /// Devices that containers ask for: of each resource how many.
+    asked: BTreeMap<(PodUid, String), BTreeMap<String, u64>>,
     /// When the node was last seen to run short.
     short: Option<Duration>,
     /// Since when it does, or since when a pod was last stopped for that.
@@ -132,6 +150,11 @@ const EVICTION_LAG: Duration = Duration::from_secs(60);
 const LOOK_MAX: Duration = Duration::from_secs(35);
 /// From one eviction to the next: the wait for the end of a pod, a look, and a reclaim.
 const RELIEF_MAX: Duration = Duration::from_secs(60);
+
+/// Devices of a container that no other one may have: those of device plugins, by the names of simulated ones.
+fn own_devices(container: &SimContainer) -> impl Iterator<Item = &String> {
+    container.devices.iter().filter(|device| device.starts_with(OWN_DEVICES))
+}
 
 /// See the module.
 pub struct Invariants {
@@ -168,7 +191,8 @@ impl Invariants {
     /// Forgets what is known of pods that nobody wants.
     pub fn forget_unwanted(&self) {
         let mut state = lock(&self.state);
-        let State { wanted, never, starts, graces, retired, since, made, bereft, .. } = &mut *state;
+        let State { wanted, never, starts, graces, retired, since, made, bereft, asked, .. } = &mut *state;
+        asked.retain(|(uid, _), _| wanted.contains(uid));
         since.retain(|uid, _| wanted.contains(uid));
         made.retain(|(uid, _), _| wanted.contains(uid));
         bereft.retain(|uid| wanted.contains(uid));
@@ -196,6 +220,9 @@ impl Invariants {
         }
         if pod.is_limited() {
             state.limited.insert(uid.clone());
+        }
+        for spec in pod.init.iter().chain(&pod.containers) {
+            state.asked.insert((uid.clone(), spec.name.clone()), spec.asks());
         }
         if pod.restart_policy == "Never" && !has_own_policy {
             state.never.insert(uid.clone());
@@ -371,8 +398,24 @@ impl Invariants {
         }
     }
 
+    /// Whether a container has the devices that its pod asks for.
+    fn check_given(&self, new: &SimContainer) {
+        let key = (new.uid.clone(), new.metadata.name.clone());
+        let Some(asked) = lock(&self.state).asked.get(&key).cloned() else { return };
+        let mut given: BTreeMap<String, u64> = BTreeMap::new();
+        for device in BTreeSet::from_iter(&new.devices) {
+            let resource = device.split(['=', '/']).next().filter(|kind| *kind == CLAIMS_ASKED);
+            let resource = resource.or(device.split('=').next()).unwrap_or_default();
+            *given.entry(resource.to_owned()).or_default() += 1;
+        }
+        if given != asked {
+            self.broken(ALL_GIVEN, format!("{} asks for {asked:?} and has {:?}", new.label(), new.devices));
+        }
+    }
+
     /// A container was made.
     pub fn container_made(&self, containers: &Containers, new: &SimContainer) {
+        self.check_given(new);
         lock(&self.state).made.entry((new.uid.clone(), new.metadata.name.clone())).or_default();
         let before = containers.instances(&new.uid, &new.metadata.name).filter(|other| other.id != new.id);
         if let Some(highest) = before.map(|other| other.metadata.attempt).max()
@@ -388,6 +431,13 @@ impl Invariants {
         let running = instances.filter(|other| other.may_run()).count();
         if running > 1 {
             self.broken(ONE_INSTANCE, format!("{} is the {running}. that runs", new.label()));
+        }
+        let others = containers.containers.values().filter(|one| one.may_run() && one.id != new.id);
+        for other in others.filter(|one| (&one.uid, &one.metadata.name) != (&new.uid, &new.metadata.name)) {
+            let own: Vec<&String> = own_devices(new).collect();
+            if let Some(device) = own_devices(other).find(|device| own.contains(device)) {
+                self.broken(DEVICE_ONCE, format!("{} has {device}, which {} has", new.label(), other.label()));
+            }
         }
         let was_unknown = containers.instances(&new.uid, &new.metadata.name).any(|other| other.was_unknown);
         let twice = {

@@ -15,6 +15,8 @@ pub mod meter;
 #[cfg(test)]
 mod negative_api_tests;
 #[cfg(test)]
+mod negative_plugin_tests;
+#[cfg(test)]
 mod negative_tests;
 pub mod node;
 pub mod pods;

@@ -53,6 +53,14 @@ const TRIPPED: &[&str] = &[
     NODE_READY,
     API_BOUNDED,
     IMAGES_STAY,
+    DEVICE_ONCE,
+    ALL_GIVEN,
+    CLAIMS_FIRST,
+    CLAIMS_OUTLIVE,
+    PUBLISHED_ONCE,
+    STAGED_FIRST,
+    STAGED_OUTLIVES,
+    DRIVERS_IDLE,
 ];
 
 pub(super) fn alone() -> Options {
@@ -130,7 +138,7 @@ impl Rogue {
         Self { outlet, uid, pod: pod.clone() }
     }
 
-    fn sandbox_config(&self) -> PodSandboxConfig {
+    pub(super) fn sandbox_config(&self) -> PodSandboxConfig {
         let (name, uid) = (self.pod.name.clone(), self.uid.to_string());
         PodSandboxConfig {
             metadata: PodSandboxMetadata { name, uid, namespace: NAMESPACE.to_owned(), attempt: 0 },
@@ -142,7 +150,7 @@ impl Rogue {
         self.outlet.run_pod_sandbox(&self.sandbox_config(), "").await.expect("made")
     }
 
-    fn container_config(&self, attempt: u32) -> ContainerConfig {
+    pub(super) fn container_config(&self, attempt: u32) -> ContainerConfig {
         let spec = &self.pod.containers[0];
         ContainerConfig {
             metadata: ContainerMetadata { name: spec.name.clone(), attempt },
@@ -444,7 +452,12 @@ fn an_end_that_did_not_happen_is_seen() {
 fn every_invariant_has_its_negative_test() {
     let all: Vec<&str> = include_str!("invariants.rs").lines().filter(|line| line.starts_with("pub const ")).collect();
     assert_eq!(all.len(), TRIPPED.len(), "{all:#?}");
-    let tests = [include_str!("negative_tests.rs"), include_str!("negative_api_tests.rs")].concat();
+    let tests = [
+        include_str!("negative_tests.rs"),
+        include_str!("negative_api_tests.rs"),
+        include_str!("negative_plugin_tests.rs"),
+    ]
+    .concat();
     for line in all {
         let name = line.trim_start_matches("pub const ").split(':').next().expect("a name");
         let is_tripped = ["trips(", "shows("].iter().any(|call| tests.contains(&format!("{call}{name},")));

@@ -10,6 +10,7 @@ pub mod machines;
 pub mod manifests;
 pub mod network_rules;
 pub mod outlet;
+pub mod plugins;
 pub mod process_placement;
 pub mod runtime;
 pub mod statistics;
@@ -23,13 +24,14 @@ use std::time::Duration;
 use super::clock::VirtualTime;
 use super::containers::{Containers, SimContainer};
 use super::faults::Faults;
-use super::invariants::Invariants;
+use super::invariants::{CLAIMS_FIRST, Invariants};
 use super::node::appetites::Beside;
 use super::node::cgroups::Cgroups;
 use super::node::disk::Disk;
 use super::node::logind::SimLogind;
 use super::node::manifests::Manifests;
 use super::node::network_rules::Firewall;
+use super::node::plugins::Plugins;
 use super::node::process_placement::Processes;
 use super::node::runtime::events::Events;
 use super::node::runtime::images::Images;
@@ -81,6 +83,8 @@ pub struct Node {
     pub processes: Mutex<Processes>,
     /// The static pod path.
     pub manifests: Manifests,
+    /// Drivers beside the agent.
+    pub plugins: Plugins,
     /// Whether the runtime answers.
     pub runtime_up: AtomicBool,
     /// A call to the API server is taking effect that its caller has left.
@@ -127,6 +131,7 @@ impl Node {
             machine: Mutex::default(),
             processes: Mutex::default(),
             manifests: Manifests::default(),
+            plugins: Plugins::new(seed),
             runtime_up: AtomicBool::new(true),
             late_call: AtomicBool::new(false),
             late_effect: AtomicBool::new(false),
@@ -273,6 +278,9 @@ impl Node {
             let end = container.behaviour.end(container.metadata.attempt);
             let cgroup = sandbox.map(|sandbox| sandbox.cgroup_parent.clone()).unwrap_or_default();
             self.invariants.container_started(&containers, container, self.is_late());
+            for device in self.plugins.unprepared(&container.devices) {
+                self.invariants.broken(CLAIMS_FIRST, format!("{} starts without {device}", container.label()));
+            }
             let writes = container.behaviour.writes;
             (container.uid.clone(), container.label(), container.log_path.clone(), end, cgroup, writes)
         };

@@ -2,12 +2,20 @@
 
 pub mod behaviour;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::pods::behaviour::Behaviour;
 use crate::logic::manifest::{Source, check_static};
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::SYSTEM_CRITICAL_PRIORITY;
+
+/// The beginning of the names of resources that device plugins bring.
+pub const OWN_DEVICES: &str = "device.";
+
+/// The beginning of the names of claims' devices, by which they are counted.
+pub const CLAIMS_ASKED: &str = "claim.sim";
 
 /// A container of a simulated pod.
 #[derive(Clone, Debug)]
@@ -33,6 +41,22 @@ impl SimSpec {
     /// Whether it is restarted for ever; of an init container.
     pub fn is_sidecar(&self) -> bool {
         self.restarts == Some("Always")
+    }
+
+    /// Everything that it asks for: of each resource how many, and how many claims.
+    pub fn asks(&self) -> BTreeMap<String, u64> {
+        let of = self.fields.iter().filter(|(field, _)| *field == "resources");
+        let claims = of.filter_map(|(_, value)| value["claims"].as_array()).flatten().count();
+        let claims = (claims > 0).then(|| (CLAIMS_ASKED.to_owned(), claims as u64));
+        self.devices().into_iter().chain(claims).collect()
+    }
+
+    /// The devices that it asks for: of each resource how many.
+    pub fn devices(&self) -> BTreeMap<String, u64> {
+        let of = self.fields.iter().filter(|(field, _)| *field == "resources").map(|(_, value)| &value["limits"]);
+        let all = of.filter_map(Value::as_object).flatten().filter(|(name, _)| name.starts_with(OWN_DEVICES));
+        let count = |value: &Value| value.as_str().and_then(|text| text.parse().ok()).unwrap_or_default();
+        all.map(|(name, value)| (name.clone(), count(value))).collect()
     }
 
     /// Its behaviour.
@@ -180,6 +204,40 @@ impl SimPod {
         let found = self.init.iter_mut().chain(&mut self.containers).find(|spec| spec.name == container);
         found.expect("a field needs its container").fields.push((field, value));
         self
+    }
+
+    /// The last container has so many devices of this resource.
+    #[must_use]
+    pub fn device(self, resource: &str, count: u32) -> Self {
+        self.field("resources", json!({ "limits": { resource: count.to_string() } }))
+    }
+
+    /// The last container has the device of a claim that is made for the pod, of this driver.
+    #[must_use]
+    pub fn claim(self, driver: &str) -> Self {
+        self.with_claim(json!({ "name": "own", "resourceClaimTemplateName": driver }))
+    }
+
+    /// The last container has the device of a claim that other pods may use, too.
+    #[must_use]
+    pub fn shared_claim(self, claim: &str) -> Self {
+        self.with_claim(json!({ "name": "shared", "resourceClaimName": claim }))
+    }
+
+    fn with_claim(self, entry: Value) -> Self {
+        let claims = json!({ "claims": [{ "name": entry["name"] }] });
+        self.field("resources", claims).own_field("resourceClaims", json!([entry]))
+    }
+
+    /// The last container mounts a persistent volume, by its claim.
+    #[must_use]
+    pub fn persistent(self, claim: &str) -> Self {
+        self.volume(claim, json!({ "persistentVolumeClaim": { "claimName": claim } }))
+    }
+
+    /// Whether one of its containers asks for devices.
+    pub fn asks_for_devices(&self) -> bool {
+        self.init.iter().chain(&self.containers).any(|spec| !spec.devices().is_empty())
     }
 
     /// A field of the pod's own, such as `resources`.

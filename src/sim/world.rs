@@ -2,6 +2,8 @@
 
 pub mod cluster;
 pub mod cluster_truth;
+mod controllers;
+pub mod drivers;
 pub mod hardware;
 pub mod pressure;
 pub mod resizes;
@@ -12,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::agent::Incarnation;
+use super::agent::{Equipment, Incarnation};
 use super::api_server::link::Link;
 use super::clock::VirtualTime;
 use super::faults::crashes::{Crash, Crashes};
@@ -30,6 +32,7 @@ use crate::logic::model::ids::PodUid;
 use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
 use crate::sim::node::NODE_NAME;
 use crate::sim::node::machines::Machine;
+use crate::sim::node::plugins::Plugins;
 use crate::sim::node::runtime;
 
 /// Wait of the service manager before it starts an agent that ended.
@@ -38,7 +41,18 @@ const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// calls that hang, and the longest back-off.
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(900);
 /// Work that is never over.
-const STANDING: [&str; 6] = ["event stream", "watch folder", "listen", "watch pods", "watch node", "watch memory"];
+const STANDING: [&str; 10] = [
+    "event stream",
+    "watch folder",
+    "listen",
+    "watch pods",
+    "watch node",
+    "watch memory",
+    "watch registry",
+    "serve registrations",
+    "wait for devices",
+    "watch driver",
+];
 
 /// The settings of a run.
 #[derive(Clone)]
@@ -57,6 +71,8 @@ pub struct Options {
     pub machine: Option<Machine>,
     /// The node is part of a cluster: there is an API server.
     pub cluster: bool,
+    /// The node may have drivers beside the agent.
+    pub plugins: bool,
     /// The agent keeps what pods need of the API server (`--offline-store`).
     pub offline: bool,
     /// Turns are measured by this clock of the run's thread.
@@ -75,6 +91,7 @@ impl Default for Options {
             settings: |_| {},
             machine: None,
             cluster: false,
+            plugins: false,
             offline: false,
             turn_clock: None,
             command: String::new(),
@@ -102,6 +119,7 @@ pub(super) struct Shared {
     pub(super) api_pods: Mutex<BTreeMap<String, Wanted>>,
     crashes: Arc<Crashes>,
     offline: bool,
+    plugins: bool,
     meter: Option<Arc<TurnMeter>>,
     settings: fn(&mut Settings),
     machine: Option<Machine>,
@@ -139,6 +157,7 @@ impl World {
             told: Mutex::default(),
             crashes,
             offline: options.offline,
+            plugins: options.plugins,
             meter,
             settings: options.settings,
             machine: options.machine,
@@ -149,6 +168,12 @@ impl World {
         };
         let world = Self { shared: Arc::new(shared) };
         spawn(world.clone().trouble());
+        if options.plugins {
+            spawn(Plugins::trouble(Arc::clone(world.node())));
+            if options.cluster {
+                spawn(world.clone().control());
+            }
+        }
         world
     }
 
@@ -254,8 +279,9 @@ impl World {
         let (node, crashes) = (self.node(), &self.shared.crashes);
         node.story.tell("agent", "starts");
         let link = self.shared.link.as_ref();
-        let Shared { settings, offline, machine, .. } = &*self.shared;
-        let agent = Arc::new(Incarnation::start(node, crashes, seed, settings, *machine, link, *offline));
+        let Shared { settings, offline, plugins, machine, .. } = *self.shared;
+        let equipment = Equipment { machine, offline, plugins };
+        let agent = Arc::new(Incarnation::start(node, crashes, seed, &settings, link, equipment));
         *lock(&self.shared.agent) = Some(Arc::clone(&agent));
         let world = self.clone();
         spawn(async move {
@@ -374,6 +400,7 @@ impl World {
         self.node().faults.set(BTreeSet::new());
         self.hang(None);
         self.stick(None);
+        self.node().plugins.recover(self.node());
         self.fill_images(false);
         if lock(&self.node().beside).refuses_writes {
             self.refuse_writes(false);
@@ -456,6 +483,7 @@ impl World {
             None => truth::problems(self).await,
         };
         problems.extend(hardware::problems(self));
+        problems.extend(drivers::problems(self));
         problems
     }
 

@@ -5,5 +5,6 @@
 mod cluster;
 mod common;
 mod node;
+mod plugins;
 mod pods;
 mod recovery;

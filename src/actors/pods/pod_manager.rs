@@ -18,6 +18,7 @@ use crate::actors::kit::context::Context;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
+use crate::logic::pods::pod_admission::NodeTrouble;
 use crate::logic::pods::pod_admission::by_source::SourceAdmissions;
 use crate::logic::pods::pod_lifecycle::Demand;
 use crate::logic::pods::pod_manager::held_pods::HeldPods;

@@ -17,6 +17,8 @@ use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_direct
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::offline_pods::Needed;
+use crate::logic::volumes::csi::names::DevicePlace;
+use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::VolumePlace;
 use crate::platform::cluster::offline_store::{OfflineStore, is_needed};
 use crate::platform::files::FileError;
@@ -44,6 +46,8 @@ pub struct Disk {
     pub logs: BTreeMap<String, BTreeSet<String>>,
     /// Volumes.
     pub volumes: BTreeSet<VolumePlace>,
+    /// Volumes of drivers.
+    pub csi: CsiFiles,
     /// The volumes that the cluster attached to the node, and that are mounted there.
     pub attached: BTreeSet<String>,
     /// The call about volumes that never ends, such as `set up data`.
@@ -68,6 +72,15 @@ pub struct Disk {
     pub checkpoints: BTreeMap<String, Vec<u8>>,
     /// The node's resolver configuration.
     pub resolv_conf: ResolvConf,
+}
+
+/// Directories of drivers' volumes, and the files that name them.
+#[derive(Debug, Default)]
+pub struct CsiFiles {
+    /// Of the node as a whole; nothing in a directory without its file.
+    pub devices: BTreeMap<DevicePlace, Option<VolumeData>>,
+    /// Of pods.
+    pub pods: BTreeMap<VolumePlace, VolumeData>,
 }
 
 /// A file that is there from the beginning; `None` when it is not any more.

@@ -316,6 +316,9 @@ impl RuntimeService for Outlet {
         for missing in lock(&node.disk).missing_volumes(&config.mounts).iter().filter(|_| self.is_alive()) {
             node.invariants.broken(VOLUMES_OUTLIVE, format!("{} is made without {missing}", config.metadata.name));
         }
+        for missing in node.plugins.unpublished(&config.mounts).iter().filter(|_| self.is_alive()) {
+            node.invariants.broken(VOLUMES_OUTLIVE, format!("{} is made without {missing}", config.metadata.name));
+        }
         self.call(Call::changing("CreateContainer"), move |node| create(node, &sandbox, &config)).await
     }
 

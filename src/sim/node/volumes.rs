@@ -12,6 +12,7 @@ use crate::actors::kit::trace::lock;
 use crate::cri::Mount;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
+use crate::logic::volumes::csi::names::unique_name;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
 use crate::platform::volumes::{Progress, VolumeError, VolumeHost};
 use crate::sim::faults::Fault;
@@ -28,11 +29,20 @@ const VARIABLES: &[u8] = b"KEY='value'\n";
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 impl Disk {
+    /// The Node's names of attached volumes that are mounted here, and of those that drivers staged or may have.
+    fn attached(&self) -> BTreeSet<String> {
+        let staged = self.csi.devices.values().flatten();
+        let staged = staged.map(|data| unique_name(&data.driver_name, &data.volume_handle));
+        self.attached.iter().cloned().chain(staged).collect()
+    }
+
     /// Those of a container's mounts that are volumes of its pod and are not there.
     pub(super) fn missing_volumes<'a>(&self, mounts: &'a [Mount]) -> Vec<&'a str> {
         let there: BTreeSet<String> = self.volumes.iter().map(path).collect();
         let wanted = mounts.iter().map(|mount| mount.host_path.as_str());
         let of_pods = wanted.filter(|path| path.starts_with("/var/lib/kubelet/pods/") && path.contains("/volumes/"));
+        // Those of drivers are looked for where drivers publish them.
+        let of_pods = of_pods.filter(|path| !path.contains("/kubernetes.io~csi/"));
         of_pods.filter(|path| !there.contains(*path)).collect()
     }
 }
@@ -49,7 +59,7 @@ impl Outlet {
         lock(&node.disk).hanging.remove(&what);
     }
 
-    async fn volume<T>(
+    pub(super) async fn volume<T>(
         &self,
         attempt: &'static str,
         path: String,
@@ -144,7 +154,7 @@ impl VolumeHost for Outlet {
 
     async fn attached(&self) -> Result<BTreeSet<String>, VolumeError> {
         self.alive("look for", "attached volumes").await;
-        self.volume("look for attached volumes", String::new(), |node| lock(&node.disk).attached.clone()).await
+        self.volume("look for attached volumes", String::new(), |node| lock(&node.disk).attached()).await
     }
 
     fn hanging(&self) -> Vec<(String, Moment)> {

@@ -1,4 +1,5 @@
 //! Scenarios: standard stories, which runs over many seeds tell.
 
 pub mod cluster_scenario;
+pub mod plugin_scenario;
 pub mod scenario;

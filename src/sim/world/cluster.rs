@@ -176,10 +176,11 @@ impl World {
     /// Somebody makes a pod that is placed on this node.
     ///
     /// # Errors
-    /// When one of its name is there still.
+    /// When one of its name is there still, or when nobody would place it here: the Node does not tell of its resources.
     pub fn create(&self, pod: &SimPod) -> Result<PodUid, Refused> {
         let mut object: Value = serde_json::from_slice(&pod.manifest()).expect("a manifest is JSON");
         object["spec"]["nodeName"] = NODE_NAME.into();
+        self.check_placed(pod)?;
         // The first part of the agent that hears of the pod finds that it is wanted.
         let mut wanted = lock(&self.shared.api_pods);
         let made = self.api().admin("POST", &collection("pods"), object)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ContainerStatus;
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
 use super::{Wanted, World};
 use crate::actors::kit::trace::lock;
@@ -176,6 +176,9 @@ fn ended_well(
     if ready > 0 || runs {
         return Err(format!("has {phase} and still runs"));
     }
+    if phase == "Failed" && pod.asks_for_devices() && status.is_some_and(|status| lacks_devices(wanted, status)) {
+        return Ok(());
+    }
     if status.and_then(|status| status.reason.as_deref()) == Some("DeadlineExceeded") {
         return late(node, wanted);
     }
@@ -192,6 +195,17 @@ fn ended_well(
     }
     let has_failed = pod.init.iter().chain(&pod.containers).any(|spec| last_end(spec).is_some_and(|code| code != 0));
     has_failed.then_some(()).ok_or_else(|| "has Failed although no container of it has".to_owned())
+}
+
+/// Whether a pod was refused for want of devices, in upstream's words.
+fn lacks_devices(wanted: &Wanted, status: &PodStatus) -> bool {
+    let message = status.message.as_deref().unwrap_or_default();
+    let resources = wanted.pod.containers.iter().flat_map(SimSpec::devices).map(|(resource, _)| resource);
+    match status.reason.as_deref() {
+        Some("UnexpectedAdmissionError") => message.starts_with("Pod was rejected: Allocate failed due to "),
+        Some(reason) => resources.into_iter().any(|resource| reason == format!("OutOf{resource}")),
+        None => false,
+    }
 }
 
 /// Whether the time of a pod that failed for its deadline is over.

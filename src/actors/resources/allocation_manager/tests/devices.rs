@@ -158,6 +158,24 @@ async fn devices_that_cannot_be_noted_are_not_given() {
     assert!(devices.iter().all(|one| one.devices.is_empty()), "{devices:?}");
 }
 
+/// RES-45: devices whose record is lost are given anew, with all that their plugin says: else the container would start without it.
+#[tokio::test(start_paused = true)]
+async fn devices_whose_record_is_lost_are_asked_for_again() {
+    let mut node = Node::new(&HeldFiles::new(1000), Duration::ZERO).await;
+    node.tell(HardwareMsg::Devices(two_gpus()));
+    let pod = node.place(user("pod", GPU, 1), &["pod"]);
+    let (_, reply) = node.allocate().await;
+    node.files.is_full.store(true, Ordering::Relaxed);
+    reply.send(Ok(grant("gpu"))).expect("awaited");
+    let Placing::NotYet(_) = answered(pod).await else { panic!("the disk is full") };
+    node.files.is_full.store(false, Ordering::Relaxed);
+    seconds(6.0).await;
+    let pod = node.place(user("pod", GPU, 1), &["pod"]);
+    let (_, reply) = node.allocate().await;
+    reply.send(Ok(grant("gpu"))).expect("awaited");
+    assert_eq!(answered(pod).await, given(GPU));
+}
+
 /// RES-44, RES-45: the next agent knows who owns which devices. One whose plugin is late waits for it where the agent is set so.
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_a_late_plugin_is_waited_for() {

@@ -4,6 +4,7 @@ mod devices;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
@@ -25,15 +26,16 @@ use crate::messages::resources::allocation_manager::PlaceRequest;
 use crate::messages::root::Child;
 use crate::platform::files::FileError;
 
-/// Files in memory. Each write takes one of the permits, and fails when there will be none.
+/// Files in memory. Each write takes one of the permits, and fails when there will be none, or while the disk is full.
 struct HeldFiles {
     writes: Semaphore,
+    is_full: AtomicBool,
     kept: Mutex<BTreeMap<&'static str, Vec<u8>>>,
 }
 
 impl HeldFiles {
     fn new(permits: usize) -> Arc<Self> {
-        Arc::new(Self { writes: Semaphore::new(permits), kept: Mutex::default() })
+        Arc::new(Self { writes: Semaphore::new(permits), is_full: AtomicBool::new(false), kept: Mutex::default() })
     }
 
     fn text(&self, name: &str) -> String {
@@ -47,8 +49,11 @@ impl Checkpoints for HeldFiles {
         Ok(lock(&self.kept).get(name).cloned())
     }
     async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError> {
-        let full = |_| FileError { attempt: "write", path: name.to_owned(), problem: "no space left".to_owned() };
-        self.writes.acquire().await.map_err(full)?.forget();
+        let full = || FileError { attempt: "write", path: name.to_owned(), problem: "no space left".to_owned() };
+        self.writes.acquire().await.map_err(|_| full())?.forget();
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(full());
+        }
         lock(&self.kept).insert(name, bytes);
         Ok(())
     }

@@ -1,0 +1,177 @@
+//! Drivers beside the agent, as a test handles them, and what they may have once all is quiet.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::World;
+use super::controllers::claim_of;
+use super::truth::Problem;
+use crate::actors::kit::trace::lock;
+use crate::cri::ContainerState;
+use crate::logic::plugins::plugin::PluginKind;
+use crate::logic::resources::device_manager::devices::PluginOptions;
+use crate::logic::volumes::csi::capabilities::NodeCapabilities;
+use crate::sim::SimPod;
+use crate::sim::api_server::pods::is_over;
+use crate::sim::api_server::refusal::Refused;
+use crate::sim::invariants::DRIVERS_IDLE;
+use crate::sim::node::NODE_NAME;
+use crate::sim::node::plugins::{Driver, ROOT};
+
+/// Resources of simulated device plugins.
+pub const GPU: &str = "device.sim/gpu";
+/// See [`GPU`].
+pub const NIC: &str = "device.sim/nic";
+
+/// A CSI driver that stages volumes, and whose volumes are attached.
+pub const DISK: &str = "disk.sim";
+/// A CSI driver that neither stages nor has volumes attached, and has volumes that pods bring along.
+pub const SHARE: &str = "share.sim";
+/// A driver of resource claims.
+pub const DRA: &str = "dra.sim";
+
+/// The endpoint of the plugin of a resource.
+fn endpoint_of(resource: &str) -> String {
+    format!("{ROOT}/device-plugins/{}.sock", resource.replace('/', "-"))
+}
+
+impl World {
+    /// A device plugin that registers by the agent's socket is there from now on, with these devices; see
+    /// [`crate::sim::node::plugins::devices::Devices::set`].
+    pub fn add_device_plugin(&self, resource: &str, devices: &[&str], options: PluginOptions) {
+        self.add_plugin(resource, devices, options, None);
+    }
+
+    /// The same of one that registers by a socket in the plugins' registry.
+    pub fn add_registered_plugin(&self, resource: &str, devices: &[&str], options: PluginOptions) {
+        let socket = format!("{ROOT}/plugins_registry/{}-reg.sock", resource.replace('/', "-"));
+        self.add_plugin(resource, devices, options, Some(socket));
+    }
+
+    fn add_plugin(&self, resource: &str, devices: &[&str], options: PluginOptions, socket: Option<String>) {
+        let plugins = &self.node().plugins;
+        lock(&plugins.devices).set(resource, devices);
+        lock(&plugins.devices).all.entry(resource.to_owned()).or_default().options = options;
+        let versions = vec!["v1beta1".to_owned()];
+        let name = resource.to_owned();
+        let driver = Driver { kind: PluginKind::Device, name, versions, socket, is_up: false, life: 0 };
+        plugins.add(self.node(), &endpoint_of(resource), driver);
+    }
+
+    /// A process of a driver is there from now on, one of several if `instance` tells it from others.
+    fn add_driver(&self, kind: PluginKind, name: &str, instance: &str, versions: &[&str]) -> String {
+        let endpoint = format!("{ROOT}/plugins/{name}/driver{instance}.sock");
+        let socket = Some(format!("{ROOT}/plugins_registry/{name}{instance}-reg.sock"));
+        let versions = versions.iter().map(|version| (*version).to_owned()).collect();
+        let driver = Driver { kind, name: name.to_owned(), versions, socket, is_up: false, life: 0 };
+        self.node().plugins.add(self.node(), &endpoint, driver);
+        endpoint
+    }
+
+    /// A CSI driver is there from now on, and the cluster knows it. Gives its endpoint.
+    pub fn add_csi_driver(&self, name: &str, stages: bool) -> String {
+        let capabilities = NodeCapabilities { stages, measures: true, ..NodeCapabilities::default() };
+        lock(&self.node().plugins.volumes).capabilities.insert(name.to_owned(), capabilities);
+        let modes: &[&str] = if stages { &["Persistent"] } else { &["Persistent", "Ephemeral"] };
+        let spec = json!({
+            "attachRequired": stages, "podInfoOnMount": true, "volumeLifecycleModes": modes, "fsGroupPolicy": "None",
+        });
+        let object = json!({ "metadata": { "name": name }, "spec": spec });
+        self.api().admin("POST", "/apis/storage.k8s.io/v1/csidrivers", object).expect("the first of its name");
+        self.add_driver(PluginKind::Csi, name, "", &["1.0.0"])
+    }
+
+    /// A driver of resource claims is there from now on. Gives its endpoint.
+    pub fn add_claim_driver(&self, name: &str) -> String {
+        self.add_driver(PluginKind::Dra, name, "", &["v1.DRAPlugin", "v1beta1.DRAPlugin"])
+    }
+
+    /// A second instance of a driver of this name is there from now on, of another version. Gives its endpoint.
+    pub fn add_second_driver(&self, name: &str) -> String {
+        match name {
+            DRA => self.add_driver(PluginKind::Dra, name, "-2", &["v1beta1.DRAPlugin"]),
+            _ => self.add_driver(PluginKind::Csi, name, "-2", &["0.3.0", "1.0.0"]),
+        }
+    }
+
+    /// A driver's instance goes for good.
+    pub fn remove_driver(&self, endpoint: &str) {
+        self.node().plugins.remove(self.node(), endpoint);
+    }
+
+    /// Whether a scheduler would place the pod here, as far as devices are known to be here at all.
+    pub(super) fn check_placed(&self, pod: &SimPod) -> Result<(), Refused> {
+        let specs = pod.init.iter().chain(&pod.containers);
+        let asked: BTreeSet<String> = specs.flat_map(|spec| spec.devices().into_keys()).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let node = self.api().get("nodes", "", NODE_NAME).unwrap_or_default();
+        let lacks =
+            |resource: &&String| matches!(node["status"]["allocatable"][resource.as_str()].as_str(), None | Some("0"));
+        match asked.iter().find(lacks) {
+            None => Ok(()),
+            Some(resource) => Err(Refused::new(409, "Unschedulable", format!("Insufficient {resource}"))),
+        }
+    }
+
+    /// The plugin tells these devices from now on.
+    pub fn set_devices(&self, resource: &str, devices: &[&str]) {
+        self.node().story.tell("driver", format!("{resource} has {devices:?}"));
+        lock(&self.node().plugins.devices).set(resource, devices);
+        self.node().plugins.changed();
+    }
+
+    /// All processes of a driver, or of a resource's plugin, die.
+    pub fn kill_driver(&self, name: &str) {
+        for (endpoint, _) in self.node().plugins.drivers().iter().filter(|(_, driver)| driver.name == name) {
+            self.node().plugins.die(self.node(), endpoint, false);
+        }
+    }
+
+    /// They begin again.
+    pub fn start_driver(&self, name: &str) {
+        for (endpoint, _) in self.node().plugins.drivers().iter().filter(|(_, driver)| driver.name == name) {
+            self.node().plugins.start(self.node(), endpoint);
+        }
+    }
+
+    /// CDI devices of the running containers of this pod, by its name in the API.
+    pub fn devices_of(&self, pod: &str) -> Vec<String> {
+        let containers = lock(&self.node().containers);
+        let running = containers.containers.values().filter(|one| one.state == ContainerState::Running);
+        running.filter(|one| one.pod == pod).flat_map(|one| one.devices.iter().cloned()).collect()
+    }
+}
+
+/// Everything that drivers have and no pod wants.
+pub(super) fn problems(world: &World) -> Vec<Problem> {
+    if !world.shared.plugins || world.shared.link.is_none() {
+        return vec![];
+    }
+    let wanted = world.api_wanted();
+    let objects = wanted.keys().filter_map(|name| world.api_pod(name)).filter(|pod| !is_over(pod));
+    let objects: Vec<_> = objects.collect();
+    let entries = |pod: &Value| pod["spec"]["resourceClaims"].as_array().cloned().unwrap_or_default();
+    let claims: BTreeSet<String> =
+        objects.iter().flat_map(|pod| entries(pod).into_iter().map(|entry| claim_of(pod, &entry))).collect();
+    let plugins = &world.node().plugins;
+    let mut problems = vec![];
+    for (uid, claim) in lock(&plugins.claims).iter().filter(|(_, claim)| !claims.contains(&claim.name)) {
+        problems.push((DRIVERS_IDLE, format!("claim {}, {uid}, of {} is prepared", claim.name, claim.driver)));
+    }
+    let volumes = lock(&plugins.volumes);
+    for (path, one) in &volumes.published {
+        let is_wanted = objects.iter().any(|pod| pod["metadata"]["uid"].as_str().is_some_and(|uid| path.contains(uid)));
+        if !is_wanted {
+            problems.push((DRIVERS_IDLE, format!("{} of {} is published at {path}", one.volume, one.driver)));
+        }
+    }
+    for (path, one) in &volumes.staged {
+        if !volumes.published.values().any(|user| user.staging == *path) {
+            problems.push((DRIVERS_IDLE, format!("{} of {} is staged", one.volume, one.driver)));
+        }
+    }
+    problems
+}

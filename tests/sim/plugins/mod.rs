@@ -1,0 +1,11 @@
+//! Drivers beside the agent: devices, claims and volumes that they bring, whatever goes wrong in between.
+
+pub mod devices;
+pub mod faults;
+
+use podwright::sim::Options;
+
+/// A node of a cluster that may have drivers.
+fn with_drivers() -> Options {
+    Options { cluster: true, plugins: true, ..Options::default() }
+}
