@@ -45,9 +45,9 @@ build_agent() {
         return
     fi
     say "building the executable without link-time optimisation; the first time takes some minutes"
-    cargo build --profile quick --locked --bin podwright
-    PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/quick/podwright
-    [ -x "$PODWRIGHT" ] || PODWRIGHT=${CARGO_TARGET_DIR:-target}/quick/podwright
+    cargo build --profile trial --locked --bin podwright
+    PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/trial/podwright
+    [ -x "$PODWRIGHT" ] || PODWRIGHT=${CARGO_TARGET_DIR:-target}/trial/podwright
 }
 
 # Everything this run has for itself.
