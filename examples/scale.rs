@@ -31,16 +31,45 @@ const PROBED: usize = 20;
 /// The figures of a node of one size.
 #[derive(Clone, Debug)]
 struct Node {
-    /// A label of a pod is changed by somebody.
-    label: Duration,
-    /// A pod's container ends and starts again.
-    restart: Duration,
+    /// What is done in a minute at rest.
+    rest: Duration,
     burst: Measured,
     labels: Measured,
     restarts: Measured,
 }
 
 impl Node {
+    /// A label of a pod is changed by somebody.
+    fn label(&self) -> Duration {
+        self.each(&self.labels, LABELS.0)
+    }
+
+    /// A pod's container ends and starts again.
+    fn restart(&self) -> Duration {
+        self.each(&self.restarts, RESTARTS.0)
+    }
+
+    /// One of so many changes. At rest something is done, too: that is no change's cost.
+    fn each(&self, measured: &Measured, count: usize) -> Duration {
+        measured.all().took.saturating_sub(self.rest) / u32::try_from(count).expect("few")
+    }
+
+    /// Each figure of the round in which it was least: the difference of two rounds' noise is no figure.
+    fn best(rounds: &[Self]) -> Self {
+        let least = |of: fn(&Self) -> &Measured| {
+            let measured = rounds.iter().map(of).min_by_key(|measured| measured.all().took).expect("a round");
+            let longest = rounds.iter().map(|round| of(round).longest).min().expect("a round");
+            let probes_late = rounds.iter().map(|round| of(round).probes_late).min().expect("a round");
+            Measured { longest, probes_late, ..measured.clone() }
+        };
+        Self {
+            rest: rounds.iter().map(|round| round.rest).min().expect("a round"),
+            burst: least(|round| &round.burst),
+            labels: least(|round| &round.labels),
+            restarts: least(|round| &round.restarts),
+        }
+    }
+
     fn longest(&self) -> (Duration, &'static str) {
         [&self.burst, &self.labels, &self.restarts]
             .map(|measured| measured.longest)
@@ -84,7 +113,6 @@ async fn measure(world: World, pods: usize) -> Node {
     }
     all_run(&world, pods).await;
     let burst = meter.take();
-    // At rest something is done, too: that is no change's cost.
     world.sleep(Duration::from_secs(60) * REST).await;
     let rest = meter.take().all().took / REST;
     for number in 0..LABELS.0 {
@@ -97,19 +125,15 @@ async fn measure(world: World, pods: usize) -> Node {
         world.sleep(Duration::from_secs(1) * RESTARTS.1).await;
     }
     let restarts = meter.take();
-    let each = |measured: &Measured, count: usize| {
-        measured.all().took.saturating_sub(rest) / u32::try_from(count).expect("few")
-    };
-    let (label, restart) = (each(&labels, LABELS.0), each(&restarts, RESTARTS.0));
-    Node { label, restart, burst, labels, restarts }
+    Node { rest, burst, labels, restarts }
 }
 
 fn print(pods: usize, node: &Node) {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     println!(
         "{pods:>5} pods: a label {:>7.0} µs, a restart {:>7.0} µs; longest turn {:.0} µs ({}); burst: probes late by {:.1} ms",
-        micros(node.label),
-        micros(node.restart),
+        micros(node.label()),
+        micros(node.restart()),
         micros(node.longest().0),
         node.longest().1,
         node.burst.probes_late.as_secs_f64() * 1e3,
@@ -137,22 +161,13 @@ fn main() -> ExitCode {
             run(seed, options, move |world| measure(world, pods)).value
         };
         let rounds: Vec<Node> = (1..=ROUNDS as u64).map(one).collect();
-        let mut best = rounds[0].clone();
-        for node in &rounds[1..] {
-            best.label = best.label.min(node.label);
-            best.restart = best.restart.min(node.restart);
-            if node.longest().0 < best.longest().0 {
-                (best.burst.longest, best.labels.longest, best.restarts.longest) =
-                    (node.burst.longest, node.labels.longest, node.restarts.longest);
-            }
-            best.burst.probes_late = best.burst.probes_late.min(node.burst.probes_late);
-        }
+        let best = Node::best(&rounds);
         print(pods, &best);
         nodes.push(best);
     }
     let (first, last) = (&nodes[0], &nodes[nodes.len() - 1]);
     let growth = |of: fn(&Node) -> Duration| of(last).as_secs_f64() / of(first).as_secs_f64();
-    let (label, restart) = (growth(|node| node.label), growth(|node| node.restart));
+    let (label, restart) = (growth(Node::label), growth(Node::restart));
     let longest = nodes.iter().map(|node| node.longest().0).max().unwrap_or_default();
     let late = nodes.iter().map(|node| node.burst.probes_late).max().unwrap_or_default();
     let mut good = true;

@@ -44,7 +44,7 @@ build_agent() {
         PODWRIGHT=$(realpath "$PODWRIGHT")
         return
     fi
-    say "building the executable without link-time optimisation; the first time takes some minutes"
+    say "building the executable, little optimised; the first time takes some minutes"
     cargo build --profile trial --locked --bin podwright
     PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/trial/podwright
     [ -x "$PODWRIGHT" ] || PODWRIGHT=${CARGO_TARGET_DIR:-target}/trial/podwright
