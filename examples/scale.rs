@@ -31,7 +31,7 @@ const PROBED: usize = 20;
 /// The figures of a node of one size.
 #[derive(Clone, Debug)]
 struct Node {
-    /// What is done in a minute at rest.
+    /// The work of a minute at rest.
     rest: Duration,
     burst: Measured,
     labels: Measured,

@@ -4,11 +4,10 @@
 //! server_cost scrapes PID HOST:PORT TIMES
 //! server_cost round PID HOST:PORT ROUNDS
 //! server_cost exec PID HOST:PORT ENDPOINT NAMESPACE POD CONTAINER MEBIBYTES
-//! ```
-//! `scrapes` asks each endpoint alone, over one connection that stays open, as Prometheus does: milliseconds an answer.
-//! `round` asks all of them within 15 s, further apart than a look is shared: what that takes of one processor.
-//! `exec` has a command write so much, once through the agent and once through a proxy that knows nothing but bytes and
-//! TLS, a process of its own: each one's processor time, and the ratio; best of three. PID is the agent's.
+//! ``` `scrapes` asks each endpoint alone, over one connection that stays open, as Prometheus does: milliseconds an answer.
+//! `round` asks all of them within 15 s, further apart than a look is shared: what that takes of one processor. `exec` has a
+//! command write so much, once through the agent and once through a proxy that knows nothing but bytes and TLS. The proxy is
+//! a process of its own: each one's processor time, and the ratio; best of three. PID is the agent's.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement is no actor")]
 

@@ -162,8 +162,8 @@ pub enum AttachedStep {
 /// See the module. In the trace, a part of a group has its own name.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum VolumeManagerMsg {
-    /// From a `PodWorker`'s operation: have the pod's volumes there; tells when all are, or why not. The worker is told when
-    /// it is worth asking again sooner than it was told.
+    /// From a `PodWorker`'s operation: have the pod's volumes there; tells when all are, or why not. The worker hears when
+    /// it is worth asking again sooner than it would.
     Ensure(Arc<Pod>, Subscriber<PodWorkerMsg>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
     /// From a `PodWorker`: what is in the pod's volumes may have changed.
     Refresh(Arc<Pod>),

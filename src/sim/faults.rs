@@ -36,7 +36,7 @@ pub enum Fault {
     Removals,
     /// Volumes cannot be unmounted, for minutes: calls fail, or hang.
     Unmounts,
-    /// Changes of the manifest folder are not told; it cannot be read.
+    /// Nobody hears of changes of the manifest folder; it cannot be read.
     Watches,
     /// Sandboxes die by themselves.
     Sandboxes,

@@ -1,5 +1,5 @@
-//! Each invariant is broken on purpose, by an agent that does wrong or by a world that is not as it should be, and the test
-//! sees that this invariant, and no other one, says so.
+//! Each invariant is broken on purpose, by an agent that does wrong or by a world that is not as it should be. The test sees
+//! that this invariant, and no other one, says so.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -398,7 +398,7 @@ fn a_status_that_goes_back_is_seen() {
     }
 }
 
-/// The verdict of the truth on a pod of this policy that is told as ended.
+/// The verdict of the truth on a pod of this policy whose status says that it has ended.
 fn judged(
     pod: SimPod,
     phase: &'static str,
@@ -423,7 +423,7 @@ fn judged(
     judged.value
 }
 
-/// A pod may be told as ended only when it has ended so.
+/// A status may say that a pod has ended only when it has ended so.
 #[test]
 fn an_end_that_did_not_happen_is_seen() {
     let never = |does: &str| SimPod::of("job", does).restarts("Never");

@@ -340,7 +340,7 @@ impl Node {
         }
     }
 
-    /// Tells an event, as well as events are told.
+    /// Sends an event, as well as the stream does.
     pub fn tell_event(&self, id: &str, kind: ContainerEventKind, uid: &PodUid) {
         self.events.tell(self, id, kind, uid);
     }

@@ -1,4 +1,4 @@
-//! A node of a cluster: what the API server wants runs, what it is told is so, whatever goes wrong in between.
+//! A node of a cluster: the API server's pods run, and it hears what is so, whatever goes wrong in between.
 
 pub(super) mod absence;
 pub(super) mod addresses;
@@ -101,7 +101,7 @@ fn a_cluster_is_served_with_the_offline_store() {
     });
 }
 
-/// Actors whose mailboxes have room for one message miss news of the cluster: they are told again.
+/// Actors whose mailboxes have room for one message miss news of the cluster: they come again.
 #[test]
 fn a_cluster_is_served_while_mailboxes_are_full() {
     let small = ["ApiSource", "StatusManager", "MirrorManager", "ObjectCache", "NodeStatus"];
@@ -113,15 +113,15 @@ fn a_cluster_is_served_while_mailboxes_are_full() {
     });
 }
 
-/// A call about a mirror that was gone ended after the next one was shown: that one was never told of.
+/// A call about a mirror that was gone ended after the next one came: that one was never told of.
 #[test]
 fn a_mirror_is_told_of_although_the_one_before_is_gone() {
     let options = Options { mailbox: Some(("MirrorManager".to_owned(), 1)), ..in_a_cluster() };
     drop(standard_with(1, 8, 30, "api,kills,crashes", options, " --mailbox MirrorManager:1"));
 }
 
-/// The agent was restarted, and forgot how a pod had ended before the API server showed that it knew: the pod was told as
-/// failed after it had been told as succeeded.
+/// The agent was restarted, and forgot how a pod had ended before the API server showed that it knew: the status said that
+/// the pod had failed after it had said that it succeeded.
 #[test]
 fn an_end_that_was_told_is_not_told_otherwise() {
     drop(standard(3_712_728_764, 6, 30, "api,kills,crashes"));
@@ -207,8 +207,8 @@ fn pods_run_on_while_the_api_server_is_away() {
     });
 }
 
-/// The statuses of a pod that starts: that it is being made, its address, that it runs. Facts that the runtime alone
-/// knows, such as a container's user, are told with the last one and not after it.
+/// The statuses of a pod that starts: that it is being made, its address, that it runs. Facts that the runtime alone knows,
+/// such as a container's user, come with the last status and not after it.
 #[test]
 fn a_pod_that_starts_costs_three_patches() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -272,7 +272,7 @@ fn a_pod_deleted_by_force_and_made_again_at_once_runs() {
     });
 }
 
-/// POD-35: a pod that is over its time is told as failed once its containers have ended, and not while they still take theirs.
+/// POD-35: a pod that is over its time has failed once its containers have ended, and not while they still take theirs.
 #[test]
 fn a_pod_has_not_failed_while_its_containers_run() {
     simulate_with(1, in_a_cluster(), |world| async move {

@@ -36,7 +36,7 @@ pub struct Switches {
     pub fails: BTreeMap<&'static str, VecDeque<Code>>,
     /// Methods that never answer.
     pub hangs: BTreeSet<&'static str>,
-    /// The list of devices is told over and over.
+    /// The list of devices goes out over and over.
     pub floods: bool,
 }
 

@@ -89,7 +89,7 @@ impl DraDriver {
         self.0.calls.lock().expect("not poisoned").clone()
     }
 
-    /// The verdicts that it was told.
+    /// The verdicts that it got.
     pub fn verdicts(&self) -> Vec<(bool, String)> {
         self.0.verdicts.lock().expect("not poisoned").clone()
     }

@@ -39,6 +39,104 @@ fn headless(text: &str) -> Vec<&str> {
     found
 }
 
+/// The most words of a sentence.
+const WORDS_MAX: usize = 25;
+
+/// The text of a line that is a comment, or part of a page.
+fn said<'a>(path: &str, line: &'a str) -> Option<&'a str> {
+    let line = line.trim();
+    if path.ends_with(".md") {
+        return Some(line);
+    }
+    line.strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']).trim())
+}
+
+/// The paragraphs of a text, each with the number of its first line. Headings, tables and code are none.
+fn paragraphs(path: &str, text: &str) -> Vec<(usize, String)> {
+    let mut found = vec![];
+    let mut open: Option<(usize, String)> = None;
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        let words = said(path, line).unwrap_or_default();
+        let is_mark = words.starts_with("```");
+        is_code ^= is_mark;
+        let begins_item =
+            words.starts_with("- ") || words.split_once(". ").is_some_and(|(number, _)| number.parse::<u8>().is_ok());
+        if is_mark || is_code || words.is_empty() || words.starts_with(['#', '|']) || begins_item {
+            found.extend(open.take());
+        }
+        if !(is_mark || is_code || words.is_empty() || words.starts_with(['#', '|'])) {
+            let (_, paragraph) = open.get_or_insert((index + 1, String::new()));
+            paragraph.push_str(words);
+            paragraph.push(' ');
+        }
+    }
+    found.extend(open);
+    found
+}
+
+/// The sentences of a paragraph, and the parts between its colons and semicolons.
+fn clauses(paragraph: &str) -> Vec<Vec<&str>> {
+    let mut found = vec![vec![]];
+    for word in paragraph.split_whitespace() {
+        found.last_mut().expect("one is open").push(word);
+        if word.ends_with(['.', '!', '?', ':', ';']) {
+            found.push(vec![]);
+        }
+    }
+    found
+}
+
+/// Whether it says that something is told or shown, and not by whom.
+fn hides_who_tells(clause: &[&str]) -> bool {
+    let bare = |word: &&str| word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_owned();
+    let words: Vec<String> = clause.iter().map(bare).filter(|word| word != "not").collect();
+    let is_form = |word: &str| ["is", "are", "was", "were", "be", "been"].contains(&word);
+    let hides = words.windows(2).any(|pair| is_form(&pair[0]) && ["told", "shown"].contains(&pair[1].as_str()));
+    hides && !words.iter().any(|word| word == "by")
+}
+
+#[test]
+fn a_sentence_is_short_and_says_who_tells() {
+    let mut complaints = vec![];
+    for path in text_files(WRITTEN).iter().filter(|path| path.ends_with(".rs") || path.ends_with(".md")) {
+        let Ok(text) = std::fs::read_to_string(top().join(path)) else { continue };
+        for (line, paragraph) in paragraphs(path, &text) {
+            for clause in clauses(&paragraph) {
+                let begin = clause.iter().take(5).copied().collect::<Vec<_>>().join(" ");
+                if clause.len() > WORDS_MAX {
+                    complaints.push(format!("{path}:{line}: {} words: {begin} …", clause.len()));
+                }
+                if hides_who_tells(&clause) {
+                    complaints.push(format!("{path}:{line}: by whom? {begin} …"));
+                }
+            }
+        }
+    }
+    settle("a sentence has 25 words at most, and says who tells and shows (STYLE, section 8)", complaints);
+}
+
+#[test]
+fn long_sentences_and_those_without_an_agent_are_seen() {
+    let long = "word ".repeat(26);
+    for (path, text, faults) in [
+        ("a.rs", format!("/// {long}.\n"), 1),
+        ("a.rs", format!("/// {}.\n/// More of it; {}.\n", "word ".repeat(20), "word ".repeat(20)), 0),
+        ("a.rs", format!("//! {}\n//! {}.\n", "word ".repeat(13), "word ".repeat(13)), 1),
+        ("a.rs", format!("let a = \"{long}\";\n"), 0),
+        ("a.rs", format!("//! ```text\n//! {long}\n//! ```\n"), 0),
+        ("a.md", format!("| {long} |\n\n# {long}\n"), 0),
+        ("a.md", format!("- {}\n- {}\n", "word ".repeat(20), "word ".repeat(20)), 0),
+        ("a.rs", concat!("// This is ", "told.\n// That was not ", "shown.\n").to_owned(), 2),
+        ("a.rs", concat!("// This is ", "told by an actor.\n").to_owned(), 0),
+    ] {
+        let found = paragraphs(path, &text);
+        let all = found.iter().flat_map(|(_, paragraph)| clauses(paragraph));
+        let count = all.filter(|clause| clause.len() > WORDS_MAX || hides_who_tells(clause)).count();
+        assert_eq!(count, faults, "{text}");
+    }
+}
+
 #[test]
 fn a_sentence_names_its_subject() {
     let mut complaints = vec![];

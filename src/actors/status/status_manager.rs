@@ -320,8 +320,8 @@ async fn send(api: ApiServer, order: Order) -> Answer {
 }
 
 fn refused(order: &Order, error: &ApiError) -> Answer {
-    // A conflict says either that there is another pod of this name, which the watch will bring, or only that others were
-    // writing the same object: what is to be sent is as due as before.
+    // A conflict says either that there is another pod of this name, which the watch will bring, or only that others wrote
+    // the same object: what is to be sent is as due as before.
     if error.is_not_found() {
         tracing::debug!(pod = %order.full_name, %error, "the API has no such pod");
         return Answer::Gone;

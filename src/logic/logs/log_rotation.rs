@@ -1,8 +1,8 @@
 //! When a container's log is looked at, and what becomes of its files once it is too large (CRI-27, PAIN-24).
 //!
 //! Owned by `LogRotator`. Upstream asks the runtime about each container every 10 s and looks at its log then. Here a log
-//! that nobody writes to costs nothing: the watch reports the first write to it, and from then on the rotation looks at the
-//! log as often as it could have grown too large. The names and the number of files are upstream's.
+//! that nobody writes to costs nothing: the watch reports the first write to it. From then on the rotation looks at the log
+//! as often as it could have grown too large. The names and the number of files are upstream's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -168,8 +168,8 @@ fn nesting_without_end_is_refused() {
     }
 }
 
-/// CVE-2019-11253, CVE-2019-11254, SEC-18: the decoder refuses a small text that means a large object before it makes one,
-/// as YAML and as JSON, from a file and from a URL.
+/// CVE-2019-11253, CVE-2019-11254, SEC-18: the decoder refuses a small text that means a large object before it makes one.
+/// That holds for YAML and JSON, from a file and from a URL.
 #[test]
 fn cve_2019_11253_cve_2019_11254_sec_18_a_small_manifest_cannot_mean_a_large_object() {
     let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");

@@ -1,5 +1,5 @@
-//! Pods that the node itself ends: to make room for a critical pod (POD-32), to stay alive (EVI-20 to EVI-24), because the
-//! machine goes down (NODE-45), or because a volume cannot be attached here (VOL-12).
+//! Pods that the node itself ends: to make room for a critical pod (POD-32), to stay alive (EVI-20 to EVI-24), or because
+//! the machine goes down (NODE-45). Also pods with a volume that cannot be attached here (VOL-12).
 //!
 //! Pure. The worker reports the status while containers may still run: a phase that is an end is held back until they have
 //! ended.

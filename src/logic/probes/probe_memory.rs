@@ -1,6 +1,6 @@
 //! Memory of probes over restarts: of each machine its container's result and the run of equal outcomes.
 //!
-//! Without it an agent that starts anew would report static pods as not ready until their first probe, and would count every
+//! Without it an agent that starts anew would report static pods as not ready until their first probe. It would count every
 //! threshold from nothing (PAIN-16). Read and written as JSON; what cannot be read is as if nothing was kept.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -141,7 +141,7 @@ pub fn is_block(volume: &PersistentVolume) -> bool {
 /// The host's orders for a persistent volume. `node` is this node, where it is known.
 ///
 /// # Errors
-/// A volume that belongs to other nodes (VOL-11), mount options that its kind has none of (VOL-48), or a kind that this
+/// A volume that belongs to other nodes (VOL-11), or mount options that its kind has none of (VOL-48). Or a kind that this
 /// version does not mount.
 pub fn resolve(
     volume: &PersistentVolume,
@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// VOL-51: whatever else a volume is that this version does not mount, it is told what kind it is.
+    /// VOL-51: whatever else a volume is that this version does not mount, the error names its kind.
     #[test]
     fn a_kind_that_is_not_mounted_is_named() {
         for (kind, source) in [

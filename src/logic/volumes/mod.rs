@@ -1,9 +1,9 @@
 //! A pod's volumes, their content, and where containers see them.
 //!
-//! Pure. `plan` says which volumes a pod uses and of which kind; `order` is what the host is told to do for one;
-//! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `csi` computes what drivers are asked;
-//! `container_mounts` says what a container gets;
-//! `slow_walk` what is told of long work. Nothing here keeps state: that is `logic::volumes::volume_states`.
+//! Pure. `plan` says which volumes a pod uses and of which kind; `order` is an order to the host about one; `payload`,
+//! `downward`, `projected` and `token` compute files; `claim` resolves claims; `csi` computes what drivers are asked;
+//! `container_mounts` says what a container gets; `slow_walk` the news of long work. Nothing here keeps state: that is
+//! `logic::volumes::volume_states`.
 //!
 //! May import `formats`, `model`, `resources`, `objects`, `environment`, `plugins` and `events`.
 

@@ -87,8 +87,8 @@ pub enum CsiManagerMsg {
     /// From operations of `VolumeManager` and from itself: where the driver of this name serves; `None` when it is not
     /// registered.
     Endpoint(String, RpcReplyPort<Option<String>>),
-    /// From operations of `VolumeManager`: the cluster could not attach a volume of this driver for lack of room. Lost, it is told
-    /// again.
+    /// From operations of `VolumeManager`: the cluster could not attach a volume of this driver for lack of room. Lost, it
+    /// comes again.
     LimitReached(String),
     /// From `NodeStatus`: the API server has the Node. Lost, it costs time: it is asked for after a while.
     NodeRegistered,

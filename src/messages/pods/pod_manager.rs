@@ -173,8 +173,8 @@ pub enum AdmissionMsg {
     PlaceAgainDue,
     /// From `AllocationManager`: more devices can be given, or those have changed that pods wait for.
     DevicesCame,
-    /// From a `PodWorker`'s operation: the node has no room for a volume of this pod, and why; the pod is to be refused. Lost, it
-    /// is told again.
+    /// From a `PodWorker`'s operation: the node has no room for a volume of this pod, and why; the pod is to be refused.
+    /// Lost, it comes again.
     NoRoomForVolume(PodUid, String),
 }
 

@@ -105,7 +105,7 @@ pub enum PluginError {
         /// How the call failed.
         error: CallError,
     },
-    /// It could not be told the verdict.
+    /// The verdict did not reach it.
     #[error("{0}")]
     Notify(CallError),
 }
@@ -136,7 +136,7 @@ pub trait PluginRegistration: Send + Sync {
     /// Tells it the verdict, within 5 s. `refusal` says why it is not used.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The verdict could not reach it.
     async fn notify(&self, socket: &str, refusal: Option<&str>) -> Result<(), PluginError>;
 }
 

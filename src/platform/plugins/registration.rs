@@ -17,7 +17,7 @@ use crate::logic::plugins::plugin::PluginInfo;
 
 /// How long an answer may take.
 const INFO_LIMIT: Duration = Duration::from_secs(1);
-/// How long the verdict may take to be told.
+/// How long the verdict may take.
 const NOTIFY_LIMIT: Duration = Duration::from_secs(5);
 
 /// [`PluginRegistration`] over sockets.

@@ -15,7 +15,7 @@ use crate::platform::statistics::tools::Tools;
 
 /// File systems on block devices; others are not asked for their space, since they may not answer.
 const ON_DISKS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "f2fs"];
-/// The most mounted devices that are told of.
+/// The most mounted devices in a look.
 const DEVICES_MAX: usize = 64;
 
 /// The node; an error when its root group cannot be read.
@@ -66,7 +66,7 @@ fn memory(node: &mut NodeSample, proc: &OwnedFd, reader: &mut Reader) {
     }
 }
 
-/// Of the node as a whole pressure is told here alone, whichever the generation of control groups.
+/// Pressure of the node as a whole is read here alone, whichever the generation of control groups.
 fn pressure(node: &mut NodeSample, proc: &OwnedFd, reader: &mut Reader) {
     let mut read = |name| reader.read(proc, name).and_then(parse::pressure);
     let figures = &mut node.group.figures;

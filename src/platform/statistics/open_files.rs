@@ -1,9 +1,9 @@
 //! Open files of processes, and how many of them are sockets.
 //!
 //! Owned by the statistics. Keeps a few numbers of each process that the last look saw. The kernel tells in one call how
-//! many files a process has open, but what they are only file by file, and where all of a machine's daemons are in its
-//! root group that was a third of what a page of metrics costs. So a process is counted anew when that number is another
-//! one, and now and then.
+//! many files a process has open, but what they are only file by file. Where all of a machine's daemons are in its root
+//! group, that was a third of what a page of metrics costs. So a process is counted anew when that number is another one,
+//! and now and then.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use rustix::fs::AtFlags;
 
 use super::files::folder;
 
-/// The most open files that one look counts, of all groups together; beyond it their numbers are not told.
+/// The most open files that one look counts, of all groups together; beyond it nobody reads what they are.
 const FILES_MAX: u64 = 20_000;
 /// How long a count holds while the number of files stays the same.
 const AGE_MAX: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
 //! Walks through a directory and counts what it uses, as `du -x` does.
 //!
-//! The tree may be a container's work, and may change while it is walked: links are not followed, other file systems
-//! are not entered, one directory is open at a time however deep they nest, and the way up is taken only to the directory
-//! that the way down was taken from. Bounded by time and by entries.
+//! The tree may be a container's work, and may change while it is walked: links are not followed, other file systems are not
+//! entered, and one directory is open at a time however deep they nest. The way up is taken only to the directory that the
+//! way down was taken from. Bounded by time and by entries.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;

@@ -171,7 +171,7 @@ fn set_up(
         }
         (SetUp::Files(order), Some(place)) => write_files(layout, locks, place, &order, progress),
         (SetUp::Local(order), Some(place)) => {
-            // The failure is told already; what stays is taken down with the pod.
+            // The caller has the failure already; what stays is taken down with the pod.
             let undo = || drop(tear_down::volume(layout, locks, place));
             return local::set_up(layout, locks, place, &order, progress, undo);
         }

@@ -119,7 +119,7 @@ pub trait VolumeHost: Send + Sync {
     /// Removes what is left of the pod's volumes once none is there: parts of volumes that have no directory of their
     /// own, and markers. Fails when something is still mounted.
     async fn release(&self, uid: &PodUid) -> Result<(), VolumeError>;
-    /// The names, as the Node's status has them, of the volumes that the cluster attached to this node and that are mounted
+    /// The names, as the Node's status has them, of the volumes that the cluster attached to this node. They are mounted
     /// here, whoever mounted them.
     async fn attached(&self) -> Result<BTreeSet<String>, VolumeError> {
         Ok(BTreeSet::new())

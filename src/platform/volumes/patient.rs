@@ -1,8 +1,8 @@
 //! Runs calls that may hang, each on a thread that has nothing else to do, and knows which of them do (PAIN-12, PAIN-13).
 //!
-//! A call in a file system that does not answer cannot be ended. It costs its thread and the one volume that it is about:
-//! a second call for the same volume waits for the first, but not for one past its deadline, and such a call no longer
-//! counts among those that others wait for. Keeps the calls under way.
+//! A call in a file system that does not answer cannot be ended. It costs its thread and the one volume that it is about: a
+//! second call for the same volume waits for the first, but not for one past its deadline. Such a call no longer counts
+//! among those that others wait for. Keeps the calls under way.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;

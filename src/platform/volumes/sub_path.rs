@@ -20,7 +20,7 @@ use crate::platform::files::safe_path::{Directory, Mounts, segment};
 /// The folder below `pods/<uid>`.
 const FOLDER: &str = "volume-subpaths";
 
-/// Which of the two steps failed: the pod's author is told no more (SEC-04).
+/// Which of the two steps failed: the pod's author learns no more (SEC-04).
 pub(super) enum Step {
     /// The part did not exist and could not be made.
     Make(io::Error),

@@ -200,7 +200,7 @@ impl ApiServer {
         lock(&self.asked).clone()
     }
 
-    /// Forgets what changed so far: watches that begin before now are told so.
+    /// Forgets what changed so far: watches that begin before now get that as their answer.
     pub fn compact(&self) {
         lock(&self.store).compact();
     }

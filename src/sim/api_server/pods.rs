@@ -77,8 +77,8 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether a container that ended so may be told as running once more: where any container may have all start over; by its
-/// own rules and policy, where it has a policy; by the pod's.
+/// Whether the status of a container that ended so may say that it runs once more: where any container may have all start
+/// over; by its own rules and policy, where it has a policy; by the pod's.
 fn may_restart(spec: &Value, container: &Value, code: i64) -> bool {
     let all = list(&spec["initContainers"]).iter().chain(list(&spec["containers"]));
     let rules = |container: &Value| list(&container["restartPolicyRules"]).to_vec();

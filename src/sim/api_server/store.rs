@@ -165,7 +165,7 @@ impl Store {
         }
     }
 
-    /// Forgets all changes so far: watches that begin before now are told so.
+    /// Forgets all changes so far: watches that begin before now get that as their answer.
     pub fn compact(&mut self) {
         while !self.changes.is_empty() {
             self.forget_one();
@@ -225,7 +225,7 @@ impl Store {
         Saved { objects: self.objects.clone(), version: self.version }
     }
 
-    /// Holds what a copy did, and nothing since: versions go back, and who watches is not told.
+    /// Holds what a copy did, and nothing since: versions go back, and no watch hears of it.
     pub fn restore(&mut self, copy: &Saved) {
         (self.objects, self.version, self.forgotten) = (copy.objects.clone(), copy.version, copy.version);
         self.changes.clear();

@@ -162,7 +162,7 @@ impl Outlet {
 }
 
 impl Outlet {
-    /// The content of the disk after these bytes were written to a state file, and whether the writer is told that all
+    /// The content of the disk after these bytes were written to a state file, and whether the writer may think that all
     /// are: now and then only the first of them are, or one is another.
     pub(super) fn torn(&self, file: &str, mut bytes: Vec<u8>) -> (Vec<u8>, Result<(), FileError>) {
         let node = self.node();

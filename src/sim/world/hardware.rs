@@ -1,4 +1,4 @@
-//! CPUs of containers, as the file of state says it and as the runtime was told.
+//! CPUs of containers, as the file of state has them and as the runtime got them.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl World {
         CpusKept { shared: set(&file["defaultCpuSet"]), owned }
     }
 
-    /// CPUs and NUMA nodes that the runtime was told for the running container; empty ones restrict nothing.
+    /// CPUs and NUMA nodes that the runtime got for the running container; empty ones restrict nothing.
     pub fn pinning_of(&self, pod: &str, container: &str) -> Option<(String, String)> {
         let containers = lock(&self.node().containers);
         let mut all = containers.containers.values().filter(|one| one.state == ContainerState::Running);

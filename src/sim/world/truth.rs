@@ -36,14 +36,14 @@ pub struct Told {
 }
 
 impl Told {
-    /// A pod is wanted from now on. One that comes back may be told of twice: as it ends, and as it begins anew.
+    /// A pod is wanted from now on. One that comes back may be in the list twice: as it ends, and as it begins anew.
     pub fn pod_wanted(&mut self, uid: &PodUid) {
         if !self.wanted.insert(uid.clone()) {
             self.again.insert(uid.clone());
         }
     }
 
-    /// Forgets all that was told.
+    /// Forgets all news.
     pub(in crate::sim) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -160,7 +160,7 @@ fn gave_up(node: &Node, containers: &Containers, wanted: &Wanted, ready: usize) 
     ready == 0 && made.peek().is_some() && made.all(|one| one.state != ContainerState::Running)
 }
 
-/// Whether a pod that is told as ended has ended so: nothing of it runs, its containers did what the phase says, and a
+/// Whether a pod whose status says so has ended so: nothing of it runs, its containers did what the phase says, and a
 /// deadline that it failed for is over.
 fn ended_well(
     node: &Node,
@@ -288,8 +288,8 @@ pub(in crate::sim) fn untrue(node: &Node, containers: &Containers, wanted: &Want
     })
 }
 
-/// Whether the status tells how the instance ended: now, or of the last one while the next one is waited for. As upstream a
-/// container that was waited for when its pod ended is told as one that could not be located, with its end as the last one.
+/// Whether the status tells how the instance ended: now, or of the last one while the next one is waited for. As upstream, a
+/// container that was waited for when its pod ended counts as one that could not be located. Its end is the last one.
 fn tells_end(status: &ContainerStatus, newest: &SimContainer) -> bool {
     let ended = |state: &Option<k8s_openapi::api::core::v1::ContainerState>| state.clone()?.terminated;
     let now = ended(&status.state).filter(|now| now.reason.as_deref() != Some("ContainerStatusUnknown"));

@@ -103,7 +103,7 @@ mod tests {
                 let name = format!("kubelet_graceful_shutdown_{what}_time_seconds");
                 let families = registry.gather();
                 let family = families.iter().find(|family| family.name() == name).expect("it is there");
-                family.get_metric()[0].get_gauge().value()
+                family.get_metric()[0].get_gauge().get_value()
             };
             (of("start"), of("end"))
         };

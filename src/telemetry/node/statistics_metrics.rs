@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::logic::statistics::summary::VolumeHealth;
 
-    /// VOL-49: a condition is told of volumes whose drivers tell it, 0 where all is well.
+    /// VOL-49: a volume whose driver tells its condition has one, 0 where all is well.
     #[test]
     fn claims_have_upstreams_gauges() {
         let claim = |name: &str, abnormal: Option<bool>| {

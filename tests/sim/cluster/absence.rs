@@ -105,7 +105,7 @@ fn a_pod_that_cannot_be_judged_yet_waits_and_says_for_what() {
     });
 }
 
-/// PAIN-32: what is told of many pods at once makes none of them wait for the others.
+/// PAIN-32: news of many pods at once make none of them wait for the others.
 #[test]
 fn of_a_hundred_pods_each_is_told_as_ready_within_a_second() {
     simulate_with(1, in_a_cluster(), |world| async move {

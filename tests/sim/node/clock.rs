@@ -17,7 +17,7 @@ fn times_of(world: &World, begin: &str, end: &str) -> Vec<Duration> {
     world.story().into_iter().filter(|line| fits(&line.what)).map(|line| line.at).collect()
 }
 
-/// Waits for the line; when it was told first.
+/// Waits for the line; when it came first.
 async fn until(world: &World, begin: &str, end: &str) -> Duration {
     for _ in 0..2000 {
         if let Some(at) = times_of(world, begin, end).first() {

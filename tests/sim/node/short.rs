@@ -25,8 +25,8 @@ pub(super) fn hard(signal: Signal, value: &str) -> Threshold {
     Threshold { signal, value, grace: Duration::ZERO, reclaim_min: None }
 }
 
-/// The node has 8 GiB of memory, and evicts when less than 1 GiB of it, a tenth of its disk or of its processes, or a
-/// twentieth of its files is left.
+/// The node has 8 GiB of memory, and evicts when less than 1 GiB of it is left. Of its disk and of its processes it is a
+/// tenth, of its files a twentieth.
 pub(super) fn watched(settings: &mut Settings) {
     settings.resources.eviction = EvictionSettings {
         node_name: NODE_NAME.to_owned(),

@@ -139,8 +139,8 @@ fn a_pull_waits_no_longer_when_somebody_says_so() {
     });
 }
 
-/// POD-22: an ephemeral container is started once, is told of in its own place, and does not count for its pod; not after
-/// another agent took over, either.
+/// POD-22: an ephemeral container is started once, has its own place in the status, and does not count for its pod; not
+/// after another agent took over, either.
 #[test]
 fn an_ephemeral_container_runs_once_beside_the_others() {
     for does in ["exit 3 after 5s", "run"] {

@@ -22,7 +22,7 @@ fn say(world: &World, pod: &str, status: &Value) {
     world.api().admin("PATCH", &place, json!({ "status": status })).expect("it is there");
 }
 
-/// POD-07: whoever says that a pod has failed, it ends; its own end is told once and nothing comes after it.
+/// POD-07: whoever says that a pod has failed, it ends; its own end comes once and nothing comes after it.
 #[test]
 fn a_pod_that_somebody_says_has_failed_ends() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -65,8 +65,8 @@ fn with_a_critical_pod<F: Future<Output = ()>>(web: SimPod, then: impl FnOnce(Wo
     assert_eq!(stopped, ["wanted-lives"], "{}", describe(&run.violations, &run.story));
 }
 
-/// POD-32, PAIN-18: a pod of the API that ends for a static one says so, keeps what was told of it, and has ended as its
-/// containers did.
+/// POD-32, PAIN-18: a pod of the API that ends for a static one says so, keeps its status, and has ended as its containers
+/// did.
 #[test]
 fn a_preempted_pod_ends_as_its_containers_do() {
     for (does, phase, reason) in
@@ -99,7 +99,7 @@ fn a_preempted_pod_ends_as_its_containers_do() {
                 assert_eq!(told[field], before[field], "{field}");
             }
             assert!(!told["containerStatuses"][0]["state"]["terminated"].is_null(), "{told}");
-            // The agent that knew of it may be lost, and is told again.
+            // The agent that knew of it may be lost, and the next one hears of it.
             world.kill_agent();
             world.sleep(seconds(60)).await;
             assert_eq!(status(&world, "web"), told);
@@ -225,7 +225,7 @@ fn dead_containers_do_not_pile_up_while_not_all_pods_are_known() {
     });
 }
 
-/// POD-25, POD-28: a container that never came to run is told as ended when its pod is over its time.
+/// POD-25, POD-28: a container that never came to run has ended when its pod is over its time.
 #[test]
 fn a_pod_that_is_over_its_time_before_its_image_is_there_has_ended_containers() {
     simulate_with(1, in_a_cluster(), |world| async move {

@@ -206,7 +206,7 @@ fn commands_that_hang_do_not_pile_up() {
 }
 
 /// SEC-47, SEC-48, PAIN-29: pods with more commands that hang than there are places, and with all the time in the world,
-/// do not keep a neighbour from being probed.
+/// leave a neighbour its probes.
 #[test]
 fn commands_that_hang_hold_up_no_other_pod() {
     for (hogs, at_least) in [(1, 58), (5, 48)] {

@@ -43,8 +43,8 @@ async fn replaced_while_removal_hangs(world: &World, call: &'static str) {
     world.create(&pod()).expect("the name is free");
 }
 
-/// POD-14, POD-36, CRI-20: a sandbox that cannot be removed keeps neither the pod's object nor another pod of its name; that
-/// it is still to be removed is told, and it is tried until it is gone.
+/// POD-14, POD-36, CRI-20: a sandbox that cannot be removed keeps neither the pod's object nor another pod of its name; the
+/// status says that it is still to be removed, and it is tried until it is gone.
 #[test]
 fn a_sandbox_that_cannot_be_removed_holds_up_nobody() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -105,8 +105,8 @@ async fn stays_until_unmounted(world: &World) {
     world.finish_cluster().await;
 }
 
-/// POD-36, VOL-04: until its volumes are unmounted the pod stays in the API, also for an agent that was started since, when
-/// the runtime holds nothing of the pod any more.
+/// POD-36, VOL-04: until its volumes are unmounted the pod stays in the API. That holds for an agent that was started since,
+/// too, when the runtime holds nothing of the pod any more.
 #[test]
 fn a_pod_stays_in_the_api_until_its_volumes_are_unmounted() {
     simulate_with(1, in_a_cluster(), |world| async move {

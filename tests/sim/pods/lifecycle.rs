@@ -152,7 +152,7 @@ fn an_image_that_nobody_has_is_told_of_and_holds_up_no_other_pod() {
     });
 }
 
-/// CRI-22: the back-off is told of when it begins, not when the next pull would be due.
+/// CRI-22: the Event of a back-off comes when it begins, not when the next pull would be due.
 #[test]
 fn the_first_back_off_of_an_image_is_told_of_at_once() {
     simulate(1, |world| async move {
@@ -192,8 +192,8 @@ fn a_pod_that_does_not_run_is_found_out() {
     assert_eq!(run.violations.iter().map(|violation| violation.name).collect::<Vec<_>>(), [WANTED_RUNS]);
 }
 
-/// Of the three things that a new worker is told at once, a mailbox for one message refuses two. A relist, which would
-/// have repeated them, comes a minute later.
+/// Of the three messages that a new worker gets at once, a mailbox for one message refuses two. A relist, which would have
+/// repeated them, comes a minute later.
 #[test]
 fn what_a_full_mailbox_refused_is_told_again_soon() {
     let options = Options { mailbox: Some(("PodWorker".to_owned(), 1)), ..Options::default() };

@@ -71,7 +71,7 @@ fn a_container_that_cannot_start_says_why_in_the_runtimes_words_and_is_one_event
     });
 }
 
-/// CRI-06, POD-40: what keeps a sandbox from being described is told of the sandbox, and not of images.
+/// CRI-06, POD-40: what keeps a sandbox from being described is an error of the sandbox, and not of images.
 #[test]
 fn a_pod_whose_sandbox_cannot_be_described_waits_for_its_sandbox() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -91,7 +91,7 @@ fn a_pod_whose_sandbox_cannot_be_described_waits_for_its_sandbox() {
     });
 }
 
-/// POD-23, POD-28: while the first postStart hook runs, what was told before stands, and nothing is told anew.
+/// POD-23, POD-28: while the first postStart hook runs, the status stands, and no Event comes anew.
 #[test]
 fn a_pod_says_nothing_new_while_its_hook_runs() {
     for (pod, reason) in [
@@ -117,7 +117,7 @@ fn a_pod_says_nothing_new_while_its_hook_runs() {
     }
 }
 
-/// POD-37: a network that goes away again is told again.
+/// POD-37: a network that goes away again is an Event again.
 #[test]
 fn a_network_that_is_missing_is_told_each_time() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -183,7 +183,7 @@ fn a_cgroup_stays_as_long_as_the_volumes_of_its_pod() {
     });
 }
 
-/// POD-37: what a pod cannot do without is told as it is, and tried until it is there.
+/// POD-37: what a pod cannot do without is in its status as it is, and tried until it is there.
 #[test]
 fn a_pod_that_gets_no_cgroup_says_so_and_starts_once_it_has_one() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -364,7 +364,7 @@ fn failed_starts() -> Vec<FailedStart> {
     ]
 }
 
-/// CRI-25: each step of a start that fails is told with its own reason, and with no other one.
+/// CRI-25: each step of a start that fails has its own reason, and no other one.
 #[test]
 fn each_step_of_a_start_that_fails_is_told_with_its_reason() {
     let mut strange = vec![];

@@ -40,8 +40,8 @@ fn leave(world: &World, uid: &PodUid, volume: &str) {
     disk.volumes.insert(VolumePlace { uid: uid.clone(), plugin, name, is_device: false });
 }
 
-/// POD-33, VOL-04: a static pod comes back, with the UID that it had, while the pass over what is left of pods is held up by
-/// another one's volume.
+/// POD-33, VOL-04: a static pod comes back, with the UID that it had. Meanwhile the pass over what is left of pods is held
+/// up by another one's volume.
 #[test]
 fn what_a_pod_that_came_back_has_is_not_swept_away() {
     simulate(1, |world| async move {
@@ -165,7 +165,7 @@ fn an_object_that_comes_late_is_used_within_seconds() {
     });
 }
 
-/// VOL-50: a pod and its ConfigMap are deleted together: while the pod takes its time, nothing is told of a volume that it
+/// VOL-50: a pod and its ConfigMap are deleted together: while the pod takes its time, no Event is about a volume that it
 /// has and that could not be set up anew.
 #[test]
 fn a_pod_that_ends_is_not_told_what_became_of_its_objects() {

@@ -60,7 +60,7 @@ fn a_slow_relist_that_shows_a_later_time_than_a_look_is_not_lost() {
     standard(3_038_944_231, 5, 25, "all,-late-effects");
 }
 
-/// The agent's actors of one kind miss news when their mailboxes hold a message or two: they are told again.
+/// The agent's actors of one kind miss news when their mailboxes hold a message or two: they come again.
 #[test]
 fn invariants_hold_while_mailboxes_are_full() {
     let small = [("PodWorker", 1), ("PodManager", 1), ("StatusManager", 1), ("Pleg", 2), ("Prober", 1)];
@@ -117,8 +117,8 @@ fn a_container_just_made_gets_time_to_start_after_all() {
     standard(8_000_642, 16, 60, "all,-clock-steps");
 }
 
-/// A pod was wanted again just as the last of it was removed, and its new worker was told a look from before: the pod
-/// seemed to have ended, for ever.
+/// A pod was wanted again just as the last of it was removed, and its new worker got a look from before: the pod seemed to
+/// have ended, for ever.
 #[test]
 fn a_pod_that_comes_back_trusts_no_look_from_before_it_went() {
     standard(9_001_570, 16, 60, "all,-late-effects,-clock-steps");

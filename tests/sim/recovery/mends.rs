@@ -15,7 +15,7 @@ fn in_a_cluster() -> Options {
     Options { cluster: true, ..Options::default() }
 }
 
-/// POD-10, CRI-20: what ended while neither the agent nor the API server was there is told when both are back: dead
+/// POD-10, CRI-20: what ended while neither the agent nor the API server was there is known when both are back: dead
 /// containers of pods that may be wanted stay until it is known which ones are.
 #[test]
 fn both_halves_of_a_pod_are_told_how_they_ended_after_a_boot_without_the_api_server() {
@@ -115,7 +115,7 @@ fn a_pod_whose_volume_does_not_unmount_leaves_nothing_in_the_end() {
     }
 }
 
-/// RES-62: a container that the kernel kills for its memory is told so, and started again.
+/// RES-62: a container that the kernel kills for its memory says so, and is started again.
 #[test]
 fn a_container_that_takes_too_much_memory_is_told_so_and_started_again() {
     simulate(1, |world| async move {
@@ -191,8 +191,8 @@ fn note(world: &World, actor: &str) -> Option<String> {
     agent.agent.trace.actors().into_iter().find(|one| &*one.name == actor).expect("it is there").note
 }
 
-/// VOL-50: objects of a pod that nobody knows any more are let go of. Their watches would end by themselves, when nobody has
-/// asked for minutes; what they hold, Secrets too, would stay for ever.
+/// VOL-50: the agent forgets objects of a pod that nobody knows any more. Their watches would end by themselves, when nobody
+/// has asked for minutes; what they hold, Secrets too, would stay for ever.
 #[test]
 fn objects_of_a_pod_that_nobody_knows_are_let_go_of() {
     simulate_with(1, in_a_cluster(), |world| async move {

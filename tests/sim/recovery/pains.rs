@@ -67,7 +67,7 @@ fn a_pod_that_the_runtime_does_not_answer_for_is_alone() {
 }
 
 /// NODE-38, NODE-39: a call that hangs is not waited for. The Node says after half a minute that the runtime is silent, in
-/// upstream's words and with the call's name, and is ready again once it is heard.
+/// upstream's words and with the call's name. It is ready again once the runtime is heard.
 #[test]
 fn a_runtime_that_gives_no_status_is_down_within_three_quarters_of_a_minute() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -221,7 +221,7 @@ fn picky_too() -> SimPod {
     SimPod::of("late", "run").own_field("nodeSelector", json!({ "disk": "ssd" }))
 }
 
-/// The wait that is told of a pod that is deleted and does not end.
+/// The wait in the status of a pod that is deleted and does not end.
 const ENDS: &str = "its containers to stop, within 500s";
 
 /// A pod that waits, what keeps it, and what it says.
@@ -300,7 +300,7 @@ async fn words(world: &World) -> Vec<String> {
     view.waits().into_iter().chain(conditions.iter().filter_map(text)).chain(waiting).collect()
 }
 
-/// PAIN-39: the first probe of a container is made at once and not after a period, and so is the first one after its start is
+/// PAIN-39: the first probe of a container is made at once and not after a period. So is the first one after its start is
 /// over: with a period of ten seconds, what is well is ready within a second.
 #[test]
 fn what_is_well_is_ready_within_a_second() {

@@ -191,8 +191,8 @@ fn a_ready_pod_is_ready_in_every_word_of_the_next_agent() {
     }
 }
 
-/// PAIN-16: whoever waits until a new agent knows its pods finds all of them then, those of every source, also where there
-/// are more of them than start at once.
+/// PAIN-16: whoever waits until a new agent knows its pods finds all of them then. It finds those of every source, also
+/// where there are more of them than start at once.
 #[test]
 fn once_a_new_agent_knows_its_pods_it_knows_those_of_every_source() {
     for seed in 0..6 {

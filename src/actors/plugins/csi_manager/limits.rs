@@ -1,5 +1,6 @@
-//! How many volumes of a driver the node has room for (VOL-12): the driver is asked again as often as its CSIDriver object says, and
-//! when a volume could not be attached for lack of room. A change is told to the cluster, so that the scheduler knows.
+//! How many volumes of a driver the node has room for (VOL-12): the driver is asked again as often as its CSIDriver object
+//! says, and when a volume could not be attached for lack of room. The cluster hears of a change, so that the scheduler
+//! knows.
 //!
 //! A driver whose object names no period is asked at its registration alone, and costs the cluster nothing.
 

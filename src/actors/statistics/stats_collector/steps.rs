@@ -141,7 +141,7 @@ pub(super) async fn ask_driver(args: &Args, volume: &DrivenVolume) -> Result<Dri
         if !can.measures {
             return Ok(None);
         }
-        // As upstream, the staging path is not told.
+        // As upstream, the question leaves the staging path out.
         let found = calls.usage(&endpoint, handle, target, "").await.map_err(|error| error.to_string())?;
         answered(&found, can, args.volume_health, at).map(Some).map_err(|error| error.to_string())
     };

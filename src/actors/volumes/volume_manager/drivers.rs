@@ -36,7 +36,7 @@ impl CsiVolumes {
 
     /// The node has no room for another volume of the driver: its limit may not be the one that the cluster knows.
     pub(super) fn tell_full(&self, driver: &str) {
-        // Lost, it is told again with the next try.
+        // Lost, it comes again with the next try.
         let _ = self.manager.tell(Cause::outside("attach volume"), CsiManagerMsg::LimitReached(driver.to_owned()));
     }
 

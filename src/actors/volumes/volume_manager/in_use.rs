@@ -31,7 +31,7 @@ pub(super) struct InUse {
     wanted: BTreeMap<PodUid, BTreeSet<String>>,
     /// Released pods that may have had a volume of a driver, or may have asked for one.
     driven: BTreeSet<PodUid>,
-    /// The list that `NodeStatus` was told.
+    /// The list that `NodeStatus` has.
     told: Option<BTreeSet<String>>,
     timer: Option<OperationId>,
 }
@@ -69,7 +69,7 @@ impl VolumeManager {
         }
     }
 
-    /// Tells `NodeStatus`, unless it was told the same; says whether it knows.
+    /// Tells `NodeStatus`, unless it has the same list; says whether it knows.
     fn tell_in_use(&mut self, context: &Context<VolumeManagerMsg>) -> bool {
         let Some(all) = self.in_use.all() else { return false };
         if self.in_use.told.as_ref() != Some(&all) {
@@ -86,7 +86,7 @@ impl VolumeManager {
     pub(super) fn note_attachable(&mut self, uid: PodUid, volume: String, context: &mut Context<VolumeManagerMsg>) {
         if self.pods.contains_key(&uid) {
             self.in_use.wanted.entry(uid).or_default().insert(volume);
-            // Without room for it, it is told with the pod's next try.
+            // Without room for it, it goes out with the pod's next try.
             self.tell_in_use(context);
         }
     }
@@ -141,7 +141,7 @@ impl VolumeManager {
             known,
             attaches: Box::new(move |volume| {
                 let news = TaskNews::TaskAttaches { uid: of.clone(), volume };
-                // Lost, it is told again with the next try.
+                // Lost, it comes again with the next try.
                 let _ = me.tell(cause.clone(), VolumeManagerMsg::Task(news));
             }),
         }

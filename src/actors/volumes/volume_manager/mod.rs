@@ -49,7 +49,7 @@ use in_use::InUse;
 use tasks::MountTask;
 use timing::{Timing, planned_plugin, unmounting};
 
-/// The soonest that a pod is told to ask again.
+/// The soonest that a pod may ask again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 
 /// Patience with `NodeStatus`.
@@ -438,7 +438,7 @@ impl VolumeManager {
             moves: Box::new(move |doing, event| {
                 let (uid, task) = (of_moves.clone(), task_moves.clone());
                 let news = TaskNews::TaskMoves { uid, task, doing, event };
-                // Lost, it is told again.
+                // Lost, it comes again.
                 let _ = me.tell(cause_of_moves.clone(), VolumeManagerMsg::Task(news));
             }),
             csi,

@@ -203,7 +203,8 @@ impl MountTask {
         self.mount_driven(&source, None, new).await
     }
 
-    /// A volume of an in-tree kind that a driver took over. One that cannot be the driver's is told as upstream's populator does.
+    /// A volume of an in-tree kind that a driver took over. One that cannot be the driver's fails as in upstream's
+    /// populator.
     async fn mount_migrated(&self, volume: &Volume, new: &mut NewSecrets) -> Result<TaskGain, TaskFailure> {
         let source = CsiSource::of_migrated(volume, self.namespace()).expect("planned as one of such a kind");
         let source = source.map_err(|message| TaskFailure { in_processing: true, reason: None, ..failure(message) })?;

@@ -1,5 +1,5 @@
 //! From a log file's bytes to the bytes that a reader gets: without the runtime's stamps, or with them in another form, from
-//! a time on, only so many lines or bytes, one stream or both (SRV-35, SRV-36).
+//! a time on. So many lines or bytes at most, of one stream or both (SRV-35, SRV-36).
 //!
 //! Owned by whoever reads the files. Keeps where in a line it is and what is left to show, never a line.
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
 
-/// Keeps in `status` what the one that was `shown` before says of instances that are gone.
+/// Keeps in `status` the entries of `shown`, the one before, about instances that are gone.
 pub fn never_back(status: &mut Arc<PodStatus>, shown: &PodStatus) {
     if lists(status).any(|now| lists(shown).any(|before| is_less(now, before))) {
         keep(Arc::make_mut(status), shown);

@@ -25,7 +25,7 @@ pub struct DriverRules {
     pub is_known: bool,
     /// Whether the cluster attaches volumes before they are mounted.
     pub attaches: bool,
-    /// Whether the driver is told of the pod.
+    /// Whether the driver gets the pod's names.
     pub wants_pod: bool,
     /// The one who gives files to the pod's group.
     pub group_policy: GroupPolicy,

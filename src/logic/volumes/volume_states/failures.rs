@@ -12,11 +12,11 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(123);
 /// Why a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFailure {
-    /// A sentence; see [`Self::in_processing`] for how it is told.
+    /// A sentence; see [`Self::in_processing`] for its place in the error.
     pub message: String,
     /// Whether what the volume is could not even be found out (upstream's populator), such as a claim without volume.
     pub in_processing: bool,
-    /// The reason of the Event about it; `None` where it is told otherwise, or is no more than a wait.
+    /// The reason of the Event about it; `None` where another part says it, or where it is no more than a wait.
     pub reason: Option<EventReason>,
     /// It is tried again after this, however often it failed before; `None` leaves it to waits that grow.
     pub look_again: Option<Duration>,

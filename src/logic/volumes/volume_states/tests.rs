@@ -317,8 +317,8 @@ impl World {
     }
 }
 
-/// VOL-01: the wall clock is set back by a day in the middle: neither kind of wait gets longer, and a task that hangs is told of in
-/// time, with the time at which it began.
+/// VOL-01: the wall clock is set back by a day in the middle: neither kind of wait gets longer. A task that hangs is in the
+/// error in time, with the time at which it began.
 #[test]
 fn a_wait_does_not_follow_a_clock_that_is_set_back() {
     const DAY: i64 = 86_400 * 1_000_000_000;
@@ -361,7 +361,7 @@ proptest! {
     }
 }
 
-/// VOL-29: what is at work is told as such, in the same words for as long as it is.
+/// VOL-29: work under way is in the error as such, in the same words for as long as it lasts.
 #[test]
 fn what_takes_long_and_moves_does_not_hang() {
     let mut states = VolumeStates::default();

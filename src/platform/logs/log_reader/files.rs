@@ -2,7 +2,7 @@
 //!
 //! Everything is reached from an open directory, segment by segment, and links are refused (SEC-13): a pod that may write to
 //! the node's logs must not have the agent read other files to it. The one link that the reader follows is Docker's, to the
-//! very file that Docker keeps for the container that is asked for, wherever its data-root is.
+//! very file that Docker keeps for that container, wherever its data-root is.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};

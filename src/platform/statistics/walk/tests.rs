@@ -44,7 +44,7 @@ fn files_count_by_their_blocks_and_once_however_many_names_they_have() {
 #[test]
 fn depth_is_no_obstacle() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Deeper than a path can be told, so that it takes one step at a time.
+    // Deeper than a path can be long, so that it takes one step at a time.
     let mut here = disks::open(folder.path()).expect("a directory");
     for _ in 0..3000 {
         rustix::fs::mkdirat(&here, "d", Mode::from_raw_mode(0o755)).expect("made");

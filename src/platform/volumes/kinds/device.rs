@@ -1,9 +1,9 @@
 //! Block devices for containers (VOL-47): a device of the host, mapped once for the node and pod, and linked in the pod's
 //! directory, where the runtime finds it.
 //!
-//! As upstream: a bind mount of the device at `plugins/<plugin>/volumeDevices/<name>/<uid>`, a loop device on it that keeps
-//! it from going away and another from taking its name, and the link `pods/<uid>/volumeDevices/<plugin>/<name>`. The link
-//! is made first and removed last, so that whatever was made is found by it after a crash. Keeps nothing.
+//! As upstream: a bind mount of the device at `plugins/<plugin>/volumeDevices/<name>/<uid>`, and a loop device on it. That
+//! keeps the device from going away and another from taking its name. The link is `pods/<uid>/volumeDevices/<plugin>/<name>`. The
+//! link is made first and removed last, so that whatever was made is found by it after a crash. Keeps nothing.
 
 use std::fs;
 use std::io;

@@ -191,7 +191,7 @@ mod tests {
         assert!(!folder.path().join("nowhere").exists());
     }
 
-    /// VOL-22: who asks at the same time is not told that the file exists.
+    /// VOL-22: whoever asks at the same time gets no error that the file exists.
     #[test]
     fn a_file_that_somebody_else_makes_meanwhile_is_as_good() {
         for round in 0..50 {

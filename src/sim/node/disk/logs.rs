@@ -44,11 +44,11 @@ impl Writer {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Writing {
-    /// By the path that the runtime was told.
+    /// By the path that the runtime got.
     writers: BTreeMap<String, Writer>,
     /// The sizes of files that nobody writes to.
     sizes: BTreeMap<String, u64>,
-    /// Logs whose next write is to be told.
+    /// Logs whose next write the watch reports.
     watched: BTreeSet<String>,
     watch_changed: Arc<Notify>,
     /// The most that any log ever held when it was looked at, renamed or left.

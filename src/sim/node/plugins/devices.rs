@@ -52,7 +52,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// One device turns ill or well, or is pulled out or plugged in again; gives what is told of it.
+    /// One device turns ill or well, or is pulled out or plugged in again; gives the news of it.
     pub(super) fn change(&mut self, random: &Random) -> Option<String> {
         let pick = |count: usize| usize::try_from(random.below(count.max(1) as u64)).unwrap_or_default();
         let place = pick(self.all.len());

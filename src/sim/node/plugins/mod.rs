@@ -1,6 +1,6 @@
 //! Drivers beside the agent, played from the seed: their processes, their sockets, and what they did.
 //!
-//! A process may die between two calls and come back. What it did stays, as mounts and devices do: the truth of each kind of
+//! A process may die between two calls and come back. Its work stays, as mounts and devices do: the truth of each kind of
 //! driver is kept apart from the processes, and outlives the agent too.
 
 pub mod calls;

@@ -1,9 +1,9 @@
 //! Answers of containers to probes and hooks, chance, and the service manager.
 //!
-//! A path says what the container does: `/ok`, `/fails`, `/ok-after/5` (fails before that many seconds of its life),
-//! `/ok-until/5` (fails from then on), `/flips/5` (well and unwell by turns, so many seconds each), `/slow/5` (well, but only after so many seconds). It is an HTTP probe's path, a
-//! gRPC probe's service, a command's first word. A port that is connected to is open while a container runs. Slow and
-//! lost answers come with the fault `slow`.
+//! A path says what the container does: `/ok`, `/fails`, `/ok-after/5` (fails before that many seconds of its life), and
+//! `/ok-until/5` (fails from then on). `/flips/5` is well and unwell by turns, so many seconds each, and `/slow/5` is well,
+//! but only after so many seconds. It is an HTTP probe's path, a gRPC probe's service, a command's first word. A port that
+//! is connected to is open while a container runs. Slow and lost answers come with the fault `slow`.
 
 use std::sync::Arc;
 use std::time::Duration;

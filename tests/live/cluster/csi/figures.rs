@@ -1,4 +1,5 @@
-//! Figures of a CSI driver's volumes, of the calls to the driver, and the refusal of a pod whose volume the node has no room for.
+//! Figures of a CSI driver's volumes and of the calls to the driver. Also the refusal of a pod whose volume the node has no
+//! room for.
 
 use std::fs;
 

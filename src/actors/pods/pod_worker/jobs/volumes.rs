@@ -56,7 +56,7 @@ impl JobSite {
             && failure.rejects
         {
             let news = AdmissionMsg::NoRoomForVolume(self.uid.clone(), failure.message.clone());
-            // Lost, it is told again with the next try.
+            // Lost, it comes again with the next try.
             let _ = self.tools.to.pod_manager.tell(cause, PodManagerMsg::Admission(news));
         }
         JobEnd::VolumesMounted(mounted)

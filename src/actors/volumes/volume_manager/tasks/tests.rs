@@ -87,7 +87,7 @@ impl Objects for Api {
     }
 }
 
-/// A host that keeps what it was told.
+/// A host that keeps its orders.
 #[derive(Default)]
 struct Host {
     told: Mutex<Vec<(Option<VolumePlace>, SetUp)>>,
@@ -339,7 +339,7 @@ fn a_claim_leads_to_the_volume_behind_it() {
     }
 }
 
-/// VOL-07, VOL-08: what names the volume or the claim itself is told bare, and both are looked at again soon.
+/// VOL-07, VOL-08: what names the volume or the claim itself stands bare, and both are looked at again soon.
 #[test]
 fn a_claim_of_another_pod_and_a_wrong_mode_are_told_as_they_are() {
     let mut block = local_volume("/dev/sdx");

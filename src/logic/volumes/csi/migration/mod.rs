@@ -1,7 +1,7 @@
 //! Volumes of in-tree kinds that CSI drivers took over: each is the volume of a driver, under another name in the API.
 //!
 //! Pure; a file a kind. A persistent volume or a pod's own volume becomes a persistent volume of the driver, with upstream's
-//! names, handles and attributes, so that attachments, directories and staged volumes are found whoever made them.
+//! names, handles and attributes. So attachments, directories and staged volumes are found whoever made them.
 
 mod aws;
 mod azure_disk;
