@@ -350,13 +350,18 @@ impl NodeStatus {
             let next = if self.registration.is_done() { NodeWait::UpdateDue } else { NodeWait::RegisterDue };
             return self.wait(LOOK_PERIOD, next, context);
         }
-        // Nor for as long as a node that was ready would become unready for what is known in a moment.
-        let was_ready = self.node.stored().is_some_and(|node| is_ready(node.status.as_ref()));
-        let is_awaited = self.told.storage_problem.is_some() && was_ready && self.registration.is_done();
-        if is_awaited && self.uptime(context) < PATIENCE {
+        if self.is_early(context) {
             return self.wait(LOOK_PERIOD, NodeWait::UpdateDue, context);
         }
         self.gather(context);
+    }
+
+    /// Whether a node that was ready would become unready for what is over in a moment: the cluster has yet to hear of its
+    /// drivers.
+    fn is_early(&self, context: &Context<NodeStatusMsg>) -> bool {
+        let was_ready = self.node.stored().is_some_and(|node| is_ready(node.status.as_ref()));
+        let is_awaited = self.told.storage_problem.is_some() && was_ready && self.registration.is_done();
+        is_awaited && self.uptime(context) < PATIENCE
     }
 
     /// An update ended, well or not.

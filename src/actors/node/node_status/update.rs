@@ -165,14 +165,23 @@ impl NodeStatus {
                     // A Node that was there before gets the rest of its status now.
                     Some(existing) => {
                         self.adopt((*existing).clone(), context);
+                        if self.is_early(context) {
+                            return self.rest_soon(context);
+                        }
                         self.update(0, self.node.stored().cloned(), facts, context);
                     }
                     None => self.rest(context),
                 }
             }
             // Somebody else registers the node.
-            _ => self.wait(std::time::Duration::ZERO, NodeWait::UpdateDue, context),
+            _ => self.rest_soon(context),
         }
+    }
+
+    /// The status is brought up to date as soon as it may be.
+    fn rest_soon(&mut self, context: &mut Context<NodeStatusMsg>) {
+        self.work = Work::Idle;
+        self.wait(std::time::Duration::ZERO, NodeWait::UpdateDue, context);
     }
 
     /// One try: sends the status if it says anything new, or if it is time.
