@@ -3,7 +3,7 @@
 # machine cannot do is skipped with one line that says why.
 #
 #   scripts/test.sh           all parts but the virtual machine's, which is `make test-vm`
-#   scripts/test.sh live ...  the named parts alone: fmt clippy deny test live run
+#   scripts/test.sh live ...  the named parts alone: fmt clippy deny alerts test live run
 #
 # CONTAINERD=<dir> tests with the containerd of another folder too (see scripts/unpack-runtime.sh).
 # Root promises a machine that can run containers, mount and make cgroups: PODWRIGHT_LIVE=1, under which a test that
@@ -101,6 +101,15 @@ clippy_part() {
     part default cargo clippy --locked --lib --bins -- -D warnings
     part ring cargo clippy --locked --lib --bins --no-default-features --features ring -- -D warnings
 }
+# promtool comes from the PATH or from a Debian package.
+alerts_part() {
+    if command -v promtool >/dev/null || has_apt; then
+        part alerts scripts/alerts.sh
+    else
+        skip alerts "there is no promtool, and no apt-get to fetch it with"
+    fi
+}
+
 test_part() { part test cargo_tests; }
 
 live_part() {
@@ -169,7 +178,7 @@ main() {
     fi
     if is_root; then export PODWRIGHT_LIVE=1; fi
     check_compiler
-    for name in fmt clippy deny test live run; do
+    for name in fmt clippy deny alerts test live run; do
         if wanted "$name"; then "${name}_part"; fi
     done
     if wanted vm; then skip vm "it is a part of its own: make test-vm"; fi

@@ -506,6 +506,7 @@ async fn metrics_have_the_names_that_dashboards_ask_for() {
         "podwright_actor_turn_seconds_bucket{actor=\"StatusManager\",le=\"+Inf\"} ",
         "podwright_actor_wait_seconds_sum{actor=\"StatusManager\"} ",
         "podwright_actor_restarts_total{actor=\"StatusManager\"} 0",
+        "podwright_actor_refused_total{actor=\"StatusManager\"} 0",
     ] {
         assert!(text.lines().any(|line| line.starts_with(start)), "{start} is not in\n{text}");
     }

@@ -98,7 +98,7 @@ impl<M: Describe + Send + 'static> Address<M> {
     /// [`TellError`]: the message was dropped. Senders repeat state, so the sender may go on.
     pub fn tell(&self, cause: Cause, message: M) -> Result<(), TellError> {
         if self.inner.record.depth() >= self.inner.record.capacity {
-            self.inner.record.refuse();
+            self.inner.trace.count_refusal(&self.inner.record);
             tracing::warn!(actor = %self.inner.record.name, message = message.name(), "mailbox full, message refused");
             return Err(TellError::Full);
         }

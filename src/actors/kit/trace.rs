@@ -160,7 +160,7 @@ impl ActorRecord {
         let _ = self.depth.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |depth| depth.checked_sub(1));
     }
 
-    pub(super) fn refuse(&self) {
+    fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -266,12 +266,14 @@ pub struct KindSums {
     pub waited: Histogram<8>,
     /// Restarts.
     pub restarts: u64,
+    /// Messages refused because a mailbox was full.
+    pub refused: u64,
 }
 
 impl Default for KindSums {
     fn default() -> Self {
         let empty = Histogram::new(&TURN_BOUNDS);
-        Self { messages: BTreeMap::new(), took: empty.clone(), waited: empty, restarts: 0 }
+        Self { messages: BTreeMap::new(), took: empty.clone(), waited: empty, restarts: 0, refused: 0 }
     }
 }
 
@@ -367,6 +369,12 @@ impl Trace {
     /// Counts a restart.
     pub fn count_restart(&self, kind: &'static str) {
         lock(&self.kinds).entry(kind).or_default().restarts += 1;
+    }
+
+    /// Counts a message that a full mailbox refused.
+    pub(super) fn count_refusal(&self, record: &ActorRecord) {
+        record.refuse();
+        lock(&self.kinds).entry(record.kind).or_default().refused += 1;
     }
 
     pub(super) fn strikes_before(&self, record: &ActorRecord) -> bool {

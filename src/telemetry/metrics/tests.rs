@@ -391,7 +391,42 @@ async fn what_dashboards_ask_for_is_there() {
     assert!(dashboards >= 3);
 }
 
-/// Names of metrics in the expressions of a dashboard: words that stand before a selector, a range or a bracket.
+/// Told under conditions of their own, which other tests make: with certificates that are renewed, and for claims' volumes.
+const CONDITIONAL: [&str; 10] = [
+    "kubelet_certificate_manager_client_ttl_seconds",
+    "kubelet_certificate_manager_server_ttl_seconds",
+    "kubelet_certificate_manager_client_expiration_renew_errors",
+    "kubelet_server_expiration_renew_errors",
+    "kubelet_volume_stats_available_bytes",
+    "kubelet_volume_stats_capacity_bytes",
+    "kubelet_volume_stats_used_bytes",
+    "kubelet_volume_stats_inodes",
+    "kubelet_volume_stats_inodes_free",
+    "kubelet_volume_stats_inodes_used",
+];
+
+/// OBS-24: an alert on a metric that nobody tells would never fire.
+#[tokio::test]
+async fn what_alerts_ask_for_is_there() {
+    let node = node().await;
+    live_through(&node);
+    let mut series: BTreeSet<String> = families(&node.metrics.all(&node.backend.sources).await.text())
+        .into_values()
+        .flat_map(|told| told.series)
+        .collect();
+    series.extend(CONDITIONAL.map(str::to_owned));
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/prometheus/rules.yaml");
+    let text = std::fs::read_to_string(file).expect("the rules");
+    let rules: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let mut names = BTreeSet::new();
+    asked(&rules, &mut names);
+    assert!(names.len() > 15, "{names:?}");
+    for name in names {
+        assert!(series.contains(&name), "an alert asks for {name}, which is not told");
+    }
+}
+
+/// Names of metrics in the expressions of a dashboard or an alert: words that stand before a selector, a range or a bracket.
 fn asked(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {

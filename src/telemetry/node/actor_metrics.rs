@@ -33,6 +33,8 @@ fn sums(trace: &Trace, families: &mut Vec<MetricFamily>) {
     let mut took = Family::histogram("podwright_actor_turn_seconds", "Time that the handling of a message took.");
     let mut waited = Family::histogram("podwright_actor_wait_seconds", "Time that a message waited in its mailbox.");
     let mut restarts = Family::counter("podwright_actor_restarts_total", "Actors started again after a failure.");
+    let help = "Messages refused because the mailbox was full.";
+    let mut refused = Family::counter("podwright_actor_refused_total", help);
     for (kind, sums) in trace.kinds() {
         for (message, count) in &sums.messages {
             messages.sample(&[("actor", kind), ("message", message)], *count as f64);
@@ -41,8 +43,9 @@ fn sums(trace: &Trace, families: &mut Vec<MetricFamily>) {
         took.distribution(&labels, &sums.took, SECOND);
         waited.distribution(&labels, &sums.waited, SECOND);
         restarts.sample(&labels, sums.restarts as f64);
+        refused.sample(&labels, sums.refused as f64);
     }
-    for family in [messages, took, waited, restarts] {
+    for family in [messages, took, waited, restarts, refused] {
         family.finish(families);
     }
 }
