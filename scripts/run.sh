@@ -44,8 +44,9 @@ build_agent() {
         PODWRIGHT=$(realpath "$PODWRIGHT")
         return
     fi
-    say "building the executable, little optimised; the first time takes some minutes"
-    cargo build --profile trial --locked --bin podwright
+    say "building the executable without optimisation; the first time takes some minutes"
+    # TLS from ring: it is there a minute before aws-lc is.
+    cargo build --profile trial --locked --bin podwright --no-default-features --features ring
     PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/trial/podwright
     [ -x "$PODWRIGHT" ] || PODWRIGHT=${CARGO_TARGET_DIR:-target}/trial/podwright
 }
