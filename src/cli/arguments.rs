@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
+use super::output::Output;
 use crate::config::LOCAL_SOCKET;
 
 /// Looks inside the Podwright agent on this machine.
@@ -13,23 +14,12 @@ pub(super) struct Options {
     /// The agent's socket.
     #[arg(long, global = true, default_value = LOCAL_SOCKET, value_name = "PATH")]
     pub(super) socket: PathBuf,
-    /// How to print.
-    #[arg(short, long, global = true, value_enum, default_value_t = Output::Text)]
+    /// How to print: text, wide, json, yaml, or jsonpath=TEMPLATE in kubectl's language.
+    #[arg(short, long, global = true, default_value = "text", value_name = "FORM")]
     pub(super) output: Output,
     /// The command.
     #[command(subcommand)]
     pub(super) command: Command,
-}
-
-/// How to print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// JSON for programs.
-    Json,
-    /// Text for people.
-    Text,
-    /// Text with more columns.
-    Wide,
 }
 
 /// The command.

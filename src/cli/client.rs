@@ -45,6 +45,9 @@ pub(super) enum Trouble {
     /// It answered that it cannot.
     #[error("{0}")]
     Refused(String),
+    /// The answer has not the form that is wanted.
+    #[error("cannot print the answer: {0}")]
+    Form(String),
     /// The answer could not be kept.
     #[error("cannot write {file}: {error}")]
     File {

@@ -1,5 +1,5 @@
-//! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `logs`: what the agent on this machine does and why, and what its
-//! containers write, read from its local socket;
+//! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `logs`: what the agent on this machine
+//! does and why, and what its containers write, read from its local socket;
 //! `restart`, `reset-back-off`: what may be asked of it there.
 //!
 //! Exit status: 0 when the answer was printed and, for `explain`, all is well; 1 when the pod is not known or the agent
@@ -14,12 +14,15 @@
 
 mod arguments;
 mod client;
+mod jsonpath;
+mod output;
 mod print;
 
 use std::io::{IsTerminal, Write};
 
-use arguments::{Command, Output};
+use arguments::Command;
 use client::{Client, Trouble};
+use output::Output;
 
 /// The words after the program's name that are answered here; without one, the binary is the agent.
 pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace", "plugins", "logs", "restart", "reset-back-off"];
@@ -43,17 +46,21 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
             return if error.use_stderr() { USAGE } else { WELL };
         }
     };
+    perform(&Client::new(options.socket.clone()), &options.command, &options.output)
+}
+
+/// Asks a client and prints the answer; returns the exit status.
+fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let client = Client::new(options.socket.clone());
-    let answered = match &options.command {
-        Command::Ps => ps(&client, options.output, colours),
-        Command::Explain { pod } => explain(&client, pod, options.output, colours),
-        Command::Actors => actors(&client, options.output, colours),
-        Command::Trace(wanted) => trace(&client, wanted, options.output),
-        Command::Plugins => plugins(&client, options.output, colours),
-        Command::Logs(wanted) => logs(&client, wanted),
-        Command::Restart(wanted) => demand(&client, "/restart", wanted, "is restarted"),
-        Command::ResetBackOff(wanted) => demand(&client, "/reset-back-off", wanted, "waits no longer"),
+    let answered = match command {
+        Command::Ps => ps(client, output, colours),
+        Command::Explain { pod } => explain(client, pod, output, colours),
+        Command::Actors => actors(client, output, colours),
+        Command::Trace(wanted) => trace(client, wanted, output),
+        Command::Plugins => plugins(client, output, colours),
+        Command::Logs(wanted) => logs(client, wanted),
+        Command::Restart(wanted) => demand(client, "/restart", wanted, "is restarted"),
+        Command::ResetBackOff(wanted) => demand(client, "/reset-back-off", wanted, "waits no longer"),
     };
     match answered {
         Ok((text, status)) => {
@@ -70,34 +77,31 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
 
 type Answered = Result<(String, i32), Trouble>;
 
-fn ps(client: &Client, output: Output, colours: bool) -> Answered {
+fn ps(client: &Client, output: &Output, colours: bool) -> Answered {
     let body = client.get("/ps")?;
-    if output == Output::Json {
-        return Ok((print::indented(&body), WELL));
+    if let Some(text) = output.document(&body) {
+        return Ok((text?, WELL));
     }
     let rows: Vec<crate::server::views::PodRow> = client.decode("/ps", &body)?;
-    Ok((print::pods(&rows, output == Output::Wide, colours), WELL))
+    Ok((print::pods(&rows, *output == Output::Wide, colours), WELL))
 }
 
-fn plugins(client: &Client, output: Output, colours: bool) -> Answered {
+fn plugins(client: &Client, output: &Output, colours: bool) -> Answered {
     let body = client.get("/debug/plugins")?;
-    if output == Output::Json {
-        return Ok((print::indented(&body), WELL));
+    if let Some(text) = output.document(&body) {
+        return Ok((text?, WELL));
     }
     let rows: Vec<crate::server::views::PluginRow> = client.decode("/debug/plugins", &body)?;
-    Ok((print::plugins(&rows, output == Output::Wide, colours), WELL))
+    Ok((print::plugins(&rows, *output == Output::Wide, colours), WELL))
 }
 
-fn explain(client: &Client, pod: &arguments::PodName, output: Output, colours: bool) -> Answered {
+fn explain(client: &Client, pod: &arguments::PodName, output: &Output, colours: bool) -> Answered {
     let path = format!("/explain/{}/{}", client::escape(&pod.namespace), client::escape(&pod.name));
     let body = client.get(&path)?;
     let found: Vec<crate::server::views::Explanation> = client.decode(&path, &body)?;
     let status = if found.iter().all(|one| one.healthy) { WELL } else { UNWELL };
-    let text = match output {
-        Output::Json => print::indented(&body),
-        Output::Text | Output::Wide => print::explanations(&found, colours),
-    };
-    Ok((text, status))
+    let text = output.document(&body).unwrap_or_else(|| Ok(print::explanations(&found, colours)));
+    Ok((text?, status))
 }
 
 /// Asks the agent for something; tells what it is about, a line for each container.
@@ -141,20 +145,21 @@ fn logs(client: &Client, wanted: &arguments::LogsOptions) -> Answered {
     Ok((String::new(), WELL))
 }
 
-fn actors(client: &Client, output: Output, colours: bool) -> Answered {
-    let path = match output {
-        Output::Json => return Ok((print::indented(&client.get("/debug/actors?turns=1")?), WELL)),
-        Output::Text | Output::Wide if colours => "/debug/actors?format=text&colours=1",
-        Output::Text | Output::Wide => "/debug/actors?format=text",
+fn actors(client: &Client, output: &Output, colours: bool) -> Answered {
+    let path = match output.is_document() {
+        true => "/debug/actors?turns=1",
+        false if colours => "/debug/actors?format=text&colours=1",
+        false => "/debug/actors?format=text",
     };
-    Ok((text(client.get(path)?), WELL))
+    let body = client.get(path)?;
+    Ok((output.document(&body).unwrap_or_else(|| Ok(text(body)))?, WELL))
 }
 
-fn trace(client: &Client, wanted: &arguments::TraceOptions, output: Output) -> Answered {
-    let format = match (&wanted.chrome, output) {
+fn trace(client: &Client, wanted: &arguments::TraceOptions, output: &Output) -> Answered {
+    let format = match (&wanted.chrome, output.is_document()) {
         (Some(_), _) => "chrome",
-        (None, Output::Json) => "json",
-        (None, Output::Text | Output::Wide) => "text",
+        (None, true) => "json",
+        (None, false) => "text",
     };
     let mut path = format!("/debug/actors/trace?format={format}");
     for (name, value) in [("pod", &wanted.pod), ("actor", &wanted.actor), ("since", &wanted.since)] {
@@ -164,7 +169,7 @@ fn trace(client: &Client, wanted: &arguments::TraceOptions, output: Output) -> A
     }
     let body = client.get(&path)?;
     let Some(file) = &wanted.chrome else {
-        return Ok((if output == Output::Json { print::indented(&body) } else { text(body) }, WELL));
+        return Ok((output.document(&body).unwrap_or_else(|| Ok(text(body)))?, WELL));
     };
     std::fs::write(file, &body).map_err(|error| Trouble::File { file: file.clone(), error })?;
     Ok((format!("{}: {} bytes, to be opened at https://ui.perfetto.dev\n", file.display(), body.len()), WELL))
