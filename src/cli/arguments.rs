@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::commands::events::EventsOptions;
 use super::output::Output;
 use crate::config::LOCAL_SOCKET;
 
@@ -39,6 +40,8 @@ pub(super) enum Command {
     Trace(TraceOptions),
     /// Lists the plugins of this node: how far each is, and its open calls.
     Plugins,
+    /// Lists the last events of this node, also where no API server takes them.
+    Events(EventsOptions),
     /// Prints what a container wrote, rotated files included.
     Logs(LogsOptions),
     /// Stops containers of a pod and starts them again, whatever their restart policy; without a name, all of them.

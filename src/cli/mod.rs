@@ -1,4 +1,4 @@
-//! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `logs`: what the agent on this machine
+//! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `events`, `logs`: what the agent on this machine
 //! does and why, and what its containers write, read from its local socket;
 //! `restart`, `reset-back-off`: what may be asked of it there.
 //!
@@ -14,6 +14,7 @@
 
 mod arguments;
 mod client;
+mod commands;
 mod jsonpath;
 mod output;
 mod print;
@@ -25,7 +26,8 @@ use client::{Client, Trouble};
 use output::Output;
 
 /// The words after the program's name that are answered here; without one, the binary is the agent.
-pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace", "plugins", "logs", "restart", "reset-back-off"];
+pub const SUBCOMMANDS: &[&str] =
+    &["ps", "explain", "actors", "trace", "plugins", "events", "logs", "restart", "reset-back-off"];
 
 /// The answer was printed and all is well.
 const WELL: i32 = 0;
@@ -58,6 +60,7 @@ fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
         Command::Actors => actors(client, output, colours),
         Command::Trace(wanted) => trace(client, wanted, output),
         Command::Plugins => plugins(client, output, colours),
+        Command::Events(wanted) => commands::events::run(client, wanted, output, colours),
         Command::Logs(wanted) => logs(client, wanted),
         Command::Restart(wanted) => demand(client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(client, "/reset-back-off", wanted, "waits no longer"),

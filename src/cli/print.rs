@@ -12,11 +12,11 @@ pub(super) fn indented(body: &[u8]) -> String {
     text.map_or_else(|_| String::from_utf8_lossy(body).into_owned(), |text| text + "\n")
 }
 
-fn age_of(seconds: Option<f64>) -> String {
+pub(super) fn age_of(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), age)
 }
 
-fn or_dash(text: &str) -> String {
+pub(super) fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
 

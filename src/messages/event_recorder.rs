@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
+use super::status::pod_watch::Watcher;
 use super::{Panicked, describe};
 pub use crate::logic::events::PodEvent;
 use crate::logic::events::outbox::Outcome;
@@ -17,7 +18,7 @@ use crate::logic::model::time::Moment;
 pub struct CountedEvent {
     /// The Event.
     #[serde(flatten)]
-    pub event: PodEvent,
+    pub event: Arc<PodEvent>,
     /// How often.
     pub count: u32,
     /// First time.
@@ -39,12 +40,18 @@ pub enum EventRecorderMsg {
     PodForgotten(PodUid),
     /// From the debug server: the events of a pod, oldest first.
     OfPod(PodUid, RpcReplyPort<Arc<Vec<CountedEvent>>>),
+    /// From the server: the last events of the whole node, the one seen last at the end. A watcher hears of each event
+    /// after them; `None` when there are too many watchers already.
+    Last(Option<EventWatcher>, RpcReplyPort<Option<Vec<CountedEvent>>>),
 }
+
+/// A watcher of events.
+pub type EventWatcher = Watcher<CountedEvent>;
 
 describe!(EventRecorderMsg, message => match message {
     EventRecorderMsg::Recorded(event) => Some(&event.uid),
     EventRecorderMsg::PodForgotten(uid) | EventRecorderMsg::OfPod(uid, _) => Some(uid),
-    EventRecorderMsg::SendEnded(_) | EventRecorderMsg::RetryDue => None,
+    EventRecorderMsg::SendEnded(_) | EventRecorderMsg::RetryDue | EventRecorderMsg::Last(..) => None,
 });
 
 /// The object of an Event.

@@ -3,8 +3,8 @@
 //! * [`HealthzListener`]: `/healthz` on localhost, without authentication.
 //! * [`ReadOnlyListener`]: `/healthz`, `/pods`, `/metrics` on `readOnlyPort`, without authentication.
 //! * [`secure::SecureListener`]: everything, on 10250, with TLS, authentication and authorization.
-//! * [`LocalSocket`]: all of these, `/runningpods/`, `/configz`, `/debug/actors`, `/debug/actors/trace`,
-//!   `/containerLogs/`, `/logs/`, `/explain/{namespace}/{pod}` and `/ps`, on a Unix socket for root alone. The command line reads it.
+//! * [`LocalSocket`]: all of these, and what changes a pod (`/restart/`, `/reset-back-off/`), on a Unix socket for root
+//!   alone. The command line reads it.
 //! * [`rpc::RpcListener`]: PodResources and the Pods API, gRPC on Unix sockets below the root directory.
 //!
 //! All are bounded in connections, time and size, and end with the actor `Server` that started them.
@@ -45,6 +45,8 @@ pub mod views;
 
 #[cfg(test)]
 mod cve_tests;
+#[cfg(test)]
+mod looking_tests;
 #[cfg(test)]
 mod settled_tests;
 #[cfg(test)]

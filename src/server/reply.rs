@@ -1,7 +1,8 @@
 //! Answers, in the forms and with the texts that upstream's servers use.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 
 /// An answer.
@@ -23,6 +24,16 @@ pub(super) fn json<T: Serialize>(value: &T) -> Reply {
         Ok(body) => json_body(StatusCode::OK, body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Error: {error}\n")),
     }
+}
+
+/// Lines of JSON as they come, for as long as that takes. A client that reads nothing holds up its own lines alone.
+pub(super) fn json_lines<T: Serialize + 'static>(lines: impl Stream<Item = T> + Send + 'static) -> Reply {
+    let lines = lines.map(|line| {
+        let mut bytes = serde_json::to_vec(&line)?;
+        bytes.push(b'\n');
+        Ok::<_, serde_json::Error>(Bytes::from(bytes))
+    });
+    json_body(StatusCode::OK, Body::from_stream(lines))
 }
 
 /// Any type.
@@ -78,4 +89,9 @@ pub(super) fn query_values(query: Option<&str>, name: &str) -> Vec<String> {
 /// The first value of one name in a query, decoded.
 pub(super) fn query_value(query: Option<&str>, name: &str) -> Option<String> {
     query_values(query, name).into_iter().next()
+}
+
+/// Whether a name is in a query, and not as `false` or `0`.
+pub(super) fn is_set(query: Option<&str>, name: &str) -> bool {
+    query_value(query, name).is_some_and(|value| value != "false" && value != "0")
 }

@@ -3,6 +3,8 @@
 //! Every field has a default, so that either side may know more than the other.
 
 pub(super) mod actors_view;
+pub mod changes;
+pub mod node_views;
 pub mod table;
 pub(super) mod trace_view;
 

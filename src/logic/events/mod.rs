@@ -81,12 +81,19 @@ impl PodEvent {
 
     /// The same, with a message of at most [`MESSAGE_BYTES_MAX`].
     #[must_use]
-    pub fn bounded(mut self) -> Self {
-        if self.message.len() > MESSAGE_BYTES_MAX {
-            let room = MESSAGE_BYTES_MAX - "...".len();
+    pub fn bounded(self) -> Self {
+        self.shortened(MESSAGE_BYTES_MAX)
+    }
+
+    /// The same, with a message of at most so many bytes.
+    #[must_use]
+    pub fn shortened(mut self, bytes_max: usize) -> Self {
+        const MORE: &str = "...";
+        if self.message.len() > bytes_max {
+            let room = bytes_max.saturating_sub(MORE.len());
             let end = (0..=room).rev().find(|end| self.message.is_char_boundary(*end)).unwrap_or(0);
             self.message.truncate(end);
-            self.message.push_str("...");
+            self.message.push_str(MORE);
         }
         self
     }

@@ -1,7 +1,8 @@
-//! A watch of pods: the two ends of a bounded queue between `StatusManager` and one who watches.
+//! A watch: the two ends of a bounded queue between an actor and one who watches. `StatusManager` has watchers of pods,
+//! `EventRecorder` those of Events.
 //!
-//! `StatusManager` never waits for a watcher. One that has not taken the last hundred changes loses its watch, as upstream,
-//! and begins a new one with the pods that there are.
+//! An actor never waits for a watcher. One that has not taken the last hundred changes loses its watch, as upstream, and
+//! begins a new one with all that there is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +25,15 @@ pub struct ChangedPod {
     pub view: PodView,
 }
 
-/// The end that the watcher hears.
+/// A watcher of pods.
+pub type PodWatcher = Watcher<ChangedPod>;
+/// The changes of pods.
+pub type PodChanges = Changes<ChangedPod>;
+
+/// The actor's end.
 #[derive(Debug)]
-pub struct PodWatcher {
-    changes: Sender<ChangedPod>,
+pub struct Watcher<T> {
+    changes: Sender<T>,
     is_slow: Arc<AtomicBool>,
 }
 
@@ -42,16 +48,16 @@ pub enum Told {
     Left,
 }
 
-impl PodWatcher {
+impl<T> Watcher<T> {
     /// Both ends of a new watch.
-    pub fn new() -> (Self, PodChanges) {
+    pub fn new() -> (Self, Changes<T>) {
         let (changes, receiver) = channel(CHANGES_MAX);
         let is_slow = Arc::new(AtomicBool::new(false));
-        (Self { changes, is_slow: Arc::clone(&is_slow) }, PodChanges { receiver, is_slow })
+        (Self { changes, is_slow: Arc::clone(&is_slow) }, Changes { receiver, is_slow })
     }
 
     /// Tells of a change; never waits.
-    pub fn tell(&self, changed: ChangedPod) -> Told {
+    pub fn tell(&self, changed: T) -> Told {
         match self.changes.try_send(changed) {
             Ok(()) => Told::Waits,
             Err(TrySendError::Full(_)) => {
@@ -70,8 +76,8 @@ impl PodWatcher {
 
 /// The end that hears.
 #[derive(Debug)]
-pub struct PodChanges {
-    receiver: Receiver<ChangedPod>,
+pub struct Changes<T> {
+    receiver: Receiver<T>,
     is_slow: Arc<AtomicBool>,
 }
 
@@ -81,17 +87,17 @@ pub enum WatchEnded {
     /// The watcher was too slow. Upstream's text.
     #[error("watch client channel closed")]
     TooSlow,
-    /// The actor that told of pods was restarted.
-    #[error("pods are learnt anew, watch them again")]
+    /// The actor that told of changes was restarted.
+    #[error("the agent learns anew what there is, watch it again")]
     Lost,
 }
 
-impl PodChanges {
+impl<T> Changes<T> {
     /// Waits for the next change.
     ///
     /// # Errors
     /// The watch has ended, and all that was sent before was heard.
-    pub async fn next(&mut self) -> Result<ChangedPod, WatchEnded> {
+    pub async fn next(&mut self) -> Result<T, WatchEnded> {
         self.receiver.recv().await.ok_or_else(|| match self.is_slow.load(Ordering::Acquire) {
             true => WatchEnded::TooSlow,
             false => WatchEnded::Lost,

@@ -51,29 +51,43 @@ impl<T: Into<String>> From<T> for Cell {
 
 /// Rows below a head, columns as wide as their widest cell and three blanks apart; the last column is not padded.
 pub fn table(head: &[&str], rows: &[Vec<Cell>], colours: bool) -> String {
-    let mut widths: Vec<usize> = head.iter().map(|title| title.chars().count()).collect();
-    let rows: Vec<Vec<(String, Mood)>> =
-        rows.iter().map(|row| row.iter().map(|cell| (clean(&cell.text), cell.mood)).collect()).collect();
-    for row in &rows {
-        for (width, (text, _)) in widths.iter_mut().zip(row) {
-            *width = (*width).max(text.chars().count());
-        }
-    }
-    let mut out = String::new();
-    let head: Vec<(String, Mood)> = head.iter().map(|title| ((*title).to_owned(), Mood::Plain)).collect();
-    for row in std::iter::once(&head).chain(&rows) {
-        let mut line = String::new();
-        for (index, (text, mood)) in row.iter().enumerate() {
-            line.push_str(&mood.paint(text, colours));
-            if index + 1 < row.len() {
-                let gap = widths[index] - text.chars().count() + 3;
-                line.extend(std::iter::repeat_n(' ', gap));
+    let head = head.iter().map(|title| Cell::from(*title)).collect();
+    let all: Vec<Vec<Cell>> = std::iter::once(head).chain(rows.iter().cloned()).collect();
+    Columns::default().lines(&all, colours)
+}
+
+/// The widths of columns, which later rows have too: they only grow.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// More rows, aligned with those before.
+    pub fn lines(&mut self, rows: &[Vec<Cell>], colours: bool) -> String {
+        let rows: Vec<Vec<(String, Mood)>> =
+            rows.iter().map(|row| row.iter().map(|cell| (clean(&cell.text), cell.mood)).collect()).collect();
+        for row in &rows {
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (width, (text, _)) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(text.chars().count());
             }
         }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let mut out = String::new();
+        for row in &rows {
+            let mut line = String::new();
+            for (index, (text, mood)) in row.iter().enumerate() {
+                line.push_str(&mood.paint(text, colours));
+                if index + 1 < row.len() {
+                    let gap = self.widths[index] - text.chars().count() + 3;
+                    line.extend(std::iter::repeat_n(' ', gap));
+                }
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
     }
-    out
 }
 
 /// Text of unknown origin on one line: control characters, which could drive a terminal, become visible stand-ins.
@@ -130,6 +144,15 @@ mod tests {
     fn columns_are_aligned_and_lines_have_no_tail() {
         let rows = [vec!["a".into(), "b".into()], vec!["long".into(), Cell::default()]];
         assert_eq!(table(&["X", "Y"], &rows, false), "X      Y\na      b\nlong\n");
+    }
+
+    #[test]
+    fn later_rows_are_aligned_with_those_before() {
+        let mut columns = Columns::default();
+        assert_eq!(columns.lines(&[vec!["NAME".into(), "Y".into()]], false), "NAME   Y\n");
+        assert_eq!(columns.lines(&[vec!["a".into(), "b".into()]], false), "a      b\n");
+        assert_eq!(columns.lines(&[vec!["longer".into(), "b".into()]], false), "longer   b\n");
+        assert_eq!(columns.lines(&[vec!["a".into(), "b".into()]], false), "a        b\n");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The last events of each pod, equal ones counted, for whoever asks the agent itself. Owned by `EventRecorder`.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use crate::logic::events::PodEvent;
 use crate::logic::model::ids::PodUid;
@@ -19,7 +20,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn record(&mut self, event: PodEvent, now: Moment) {
+    pub(super) fn record(&mut self, event: Arc<PodEvent>, now: Moment) {
         if !self.pods.contains_key(&event.uid) && self.pods.len() >= PODS_MAX {
             let silent = self.pods.iter().min_by_key(|(_, events)| events.back().map(|last| last.last_seen));
             if let Some(uid) = silent.map(|(uid, _)| uid.clone()) {

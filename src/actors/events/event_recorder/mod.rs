@@ -1,15 +1,17 @@
 //! `EventRecorder`: what was said about each pod and the node, the last of it, with equal ones counted; and from it the
-//! Events that the API server has, where one is named.
+//! Events that the API server has, where one is named. `History` has the last of the whole node.
 //!
 //! Parent: Root. Restarted: after a failure. Keeps nothing that must survive: the recorder sends each Event once, and logs
 //! it then. Those that had not reached the API server yet are lost with it, and equal events are counted from one again, in
 //! new objects.
 
+mod history;
 mod memory;
 mod outlet;
 
 use std::sync::Arc;
 
+use self::history::History;
 use self::memory::Memory;
 pub use self::memory::{EVENTS_PER_POD_MAX, PODS_MAX};
 use self::outlet::Outlet;
@@ -32,6 +34,7 @@ pub struct Args {
 /// See the module.
 pub struct EventRecorder {
     memory: Memory,
+    history: History,
     /// Where an API server is named.
     outlet: Option<Outlet>,
 }
@@ -46,7 +49,7 @@ impl Actor for EventRecorder {
         if outlet.is_none() {
             tracing::info!("No api server defined - no events will be sent to API server");
         }
-        Self { memory: Memory::default(), outlet }
+        Self { memory: Memory::default(), history: History::default(), outlet }
     }
 
     fn receive(&mut self, message: EventRecorderMsg, context: &mut Context<EventRecorderMsg>) {
@@ -66,6 +69,7 @@ impl Actor for EventRecorder {
             EventRecorderMsg::OfPod(uid, reply) => {
                 let _ = reply.send(Arc::new(self.memory.of_pod(&uid))); // The asker may have left.
             }
+            EventRecorderMsg::Last(watcher, reply) => self.history.answer(watcher, context.now(), reply),
         }
     }
 }
@@ -89,7 +93,9 @@ impl EventRecorder {
         if let Some(outlet) = &mut self.outlet {
             outlet.take(event.clone(), context);
         }
-        // Nobody asks for those of claims, and nobody says when they may go.
+        let event = Arc::new(event);
+        self.history.record(&event, context.now());
+        // Nobody asks for those of claims alone, and nobody says when they may go.
         if !event.is_claim {
             self.memory.record(event, context.now());
         }

@@ -1,0 +1,4 @@
+//! Commands that have a file of their own: the arguments of each, its question, and how its answer looks.
+
+pub(super) mod events;
+mod follow;
