@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::commands::events::EventsOptions;
+use super::commands::ps::PsOptions;
 use super::output::Output;
 use crate::config::LOCAL_SOCKET;
 
@@ -27,7 +28,7 @@ pub(super) struct Options {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Lists the pods of this node and what each waits for.
-    Ps,
+    Ps(PsOptions),
     /// Says why a pod is not ready; status 3 when it is not.
     Explain {
         /// The pod.

@@ -55,7 +55,7 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
 fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let answered = match command {
-        Command::Ps => ps(client, output, colours),
+        Command::Ps(wanted) => commands::ps::run(client, wanted, output, colours),
         Command::Explain { pod } => explain(client, pod, output, colours),
         Command::Actors => actors(client, output, colours),
         Command::Trace(wanted) => trace(client, wanted, output),
@@ -79,15 +79,6 @@ fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
 }
 
 type Answered = Result<(String, i32), Trouble>;
-
-fn ps(client: &Client, output: &Output, colours: bool) -> Answered {
-    let body = client.get("/ps")?;
-    if let Some(text) = output.document(&body) {
-        return Ok((text?, WELL));
-    }
-    let rows: Vec<crate::server::views::PodRow> = client.decode("/ps", &body)?;
-    Ok((print::pods(&rows, *output == Output::Wide, colours), WELL))
-}
 
 fn plugins(client: &Client, output: &Output, colours: bool) -> Answered {
     let body = client.get("/debug/plugins")?;

@@ -35,41 +35,51 @@ fn mood(row: &PodRow) -> Mood {
     }
 }
 
-/// `podwright ps`.
-pub(super) fn pods(rows: &[PodRow], wide: bool, colours: bool) -> String {
-    if rows.is_empty() {
-        return "no pods on this node\n".to_owned();
-    }
+/// The titles of `podwright ps`.
+pub(super) fn pod_titles(wide: bool) -> Vec<&'static str> {
     let mut head = vec!["NAMESPACE", "NAME", "PHASE", "READY", "RESTARTS", "AGE", "IP"];
     if wide {
         head.extend(["NODE", "SOURCE", "UID"]);
     }
     head.push("WAITING FOR");
-    let cells = |row: &PodRow| {
-        let phase = if row.reason.is_empty() { row.phase.clone() } else { format!("{} ({})", row.phase, row.reason) };
-        let mut cells: Vec<Cell> = vec![
-            row.namespace.as_str().into(),
-            row.name.as_str().into(),
-            Cell::new(phase, mood(row)),
-            format!("{}/{}", row.ready_containers, row.containers).into(),
-            row.restarts.to_string().into(),
-            age_of(row.age_seconds).into(),
-            or_dash(&row.ip).into(),
-        ];
-        if wide {
-            cells.extend([&row.node, &row.source, &row.uid].map(|text| Cell::from(or_dash(text))));
-        }
-        // An agent of an older build tells the whole sentences alone.
-        let told = if row.waiting_for.is_empty() { &row.waiting } else { &row.waiting_for };
-        let waiting = match told.split_first() {
-            None => String::new(),
-            Some((first, rest)) if !wide && !rest.is_empty() => format!("{first} (+{})", rest.len()),
-            Some(_) => told.join("; "),
-        };
-        cells.push(waiting.into());
-        cells
+    head
+}
+
+/// A pod in `podwright ps`.
+pub(super) fn pod_cells(row: &PodRow, wide: bool) -> Vec<Cell> {
+    let phase = if row.reason.is_empty() { row.phase.clone() } else { format!("{} ({})", row.phase, row.reason) };
+    let mut cells: Vec<Cell> = vec![
+        row.namespace.as_str().into(),
+        row.name.as_str().into(),
+        Cell::new(phase, mood(row)),
+        format!("{}/{}", row.ready_containers, row.containers).into(),
+        row.restarts.to_string().into(),
+        age_of(row.age_seconds).into(),
+        or_dash(&row.ip).into(),
+    ];
+    if wide {
+        cells.extend([&row.node, &row.source, &row.uid].map(|text| Cell::from(or_dash(text))));
+    }
+    // An agent of an older build tells the whole sentences alone.
+    let told = if row.waiting_for.is_empty() { &row.waiting } else { &row.waiting_for };
+    let waiting = match told.split_first() {
+        None => String::new(),
+        Some((first, rest)) if !wide && !rest.is_empty() => format!("{first} (+{})", rest.len()),
+        Some(_) => told.join("; "),
     };
-    table(&head, &rows.iter().map(cells).collect::<Vec<_>>(), colours)
+    cells.push(waiting.into());
+    cells
+}
+
+/// The line of a node without pods.
+pub(super) const NO_PODS: &str = "no pods on this node";
+
+/// `podwright ps`.
+pub(super) fn pods(rows: &[PodRow], wide: bool, colours: bool) -> String {
+    if rows.is_empty() {
+        return format!("{NO_PODS}\n");
+    }
+    table(&pod_titles(wide), &rows.iter().map(|row| pod_cells(row, wide)).collect::<Vec<_>>(), colours)
 }
 
 /// `podwright plugins`.

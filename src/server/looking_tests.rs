@@ -1,4 +1,4 @@
-//! Tests of the pages that show the node's events.
+//! Tests of the pages that show the node's events and changes of its pods.
 
 use std::sync::Arc;
 
@@ -14,7 +14,10 @@ use super::{LocalSocket, routes};
 use crate::actors::kit::trace::Cause;
 use crate::cli;
 use crate::logic::events::reasons::EventReason;
+use crate::logic::pods::wait::{Awaited, PodWait};
 use crate::messages::event_recorder::EventSubject;
+use crate::messages::pods::pod_source::SourceKind;
+use crate::messages::status::status_manager::{PodNews, RefusedManifest, StatusManagerMsg};
 
 async fn started() -> (Node, Router) {
     let node = Node::plain();
@@ -103,6 +106,37 @@ async fn a_watch_of_events_goes_on_with_each_one_that_is_meant() {
     node.tell_pod("db", json!({"phase": "Running"}), &[]).await;
     node.tell_pod("web", json!({"phase": "Running"}), &[]).await;
     assert_eq!(lines.field("count").await, told("MODIFIED", 2));
+}
+
+/// PAIN-37: a row comes again when the pod's status or what it waits for changes, and not otherwise.
+#[tokio::test]
+async fn a_watch_of_pods_goes_on_with_each_row_that_changes() {
+    let (node, router) = started().await;
+    let waits = || PodWait::ToRun(Awaited::Image("a".to_owned()).into());
+    node.tell_pod("web", json!({"phase": "Pending"}), &[waits()]).await;
+    node.tell_pod("db", json!({"phase": "Running"}), &[]).await;
+    let mut lines = Lines::of(&router, "/ps?watch=true").await;
+    assert_eq!(lines.field("name").await, told("ADDED", "db"));
+    assert_eq!(lines.field("name").await, told("ADDED", "web"));
+    assert_eq!(lines.next().await.0, "SYNCED");
+    node.tell_pod("web", json!({"phase": "Pending"}), &[waits()]).await;
+    node.tell_pod("web", json!({"phase": "Pending"}), &[]).await;
+    let (kind, row) = lines.next().await;
+    assert_eq!((kind.as_str(), &row["waiting"]), ("MODIFIED", &json!([])), "what did not change was not told");
+    // A condition that no column shows.
+    let status = json!({"phase": "Pending", "conditions": [{"type": "Initialized", "status": "True"}]});
+    node.tell_pod("web", status, &[]).await;
+    node.tell_pod("web", json!({"phase": "Running"}), &[]).await;
+    assert_eq!(lines.field("phase").await, told("MODIFIED", "Running"));
+    let to = &node.agent.directory.status_manager;
+    let tell = |message| to.tell(Cause::outside("test"), message).expect("room");
+    let refused = RefusedManifest { pod: None, place: "/m/bad.yaml".into(), why: "no".into() };
+    tell(StatusManagerMsg::Refused(SourceKind::File, vec![refused]));
+    assert_eq!(lines.field("phase").await, told("ADDED", "Refused"));
+    tell(StatusManagerMsg::Refused(SourceKind::File, vec![]));
+    assert_eq!(lines.field("name").await, told("DELETED", "/m/bad.yaml"));
+    tell(StatusManagerMsg::Pods(PodNews::PodForgotten("uid-web".into())));
+    assert_eq!(lines.field("name").await, told("DELETED", "web"));
 }
 
 /// PAIN-37: the commands over the socket, in each form.

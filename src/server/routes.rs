@@ -15,8 +15,7 @@ use super::streams;
 use crate::logic::pods::pod_lifecycle::Demanded;
 use crate::server::logs::{container_logs, node_logs};
 use crate::server::node::{debugging, events, plugins, zpages};
-use crate::server::pods::pod_list;
-use crate::server::pods::{demands, explain};
+use crate::server::pods::{demands, explain, pod_list, ps_watch};
 use crate::server::sources::{Shared, only_get};
 use crate::server::statistics::{scrape, stats};
 use crate::server::streams::{checkpoint, run};
@@ -167,7 +166,10 @@ async fn last_events(State(shared): State<Shared>, RawQuery(query): RawQuery) ->
     events::answer(&shared, query.as_deref()).await
 }
 
-async fn ps(State(shared): State<Shared>) -> Reply {
+async fn ps(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {
+    if reply::is_set(query.as_deref(), "watch") {
+        return ps_watch::answer(&shared).await;
+    }
     match explain::rows(&shared).await {
         Ok(rows) => reply::json(&rows),
         Err(error) => reply::unanswered("StatusManager", error),

@@ -108,7 +108,11 @@ impl Actor for StatusManager {
             }
             StatusManagerMsg::Timer(StatusTimer::SendDue) => self.wake = None,
             StatusManagerMsg::Timer(StatusTimer::NewNoMore) => self.is_new = false,
-            StatusManagerMsg::Refused(source, manifests) => drop(self.refused.insert(source, manifests)),
+            StatusManagerMsg::Refused(source, manifests) => {
+                if self.refused.insert(source, manifests.clone()).is_none_or(|before| before != manifests) {
+                    self.watchers.tell_refusals();
+                }
+            }
             StatusManagerMsg::Settled(patience, reply) => self.wait(patience, reply),
             StatusManagerMsg::List(reply) => return self.list(reply),
             StatusManagerMsg::Watch(watcher, reply) => return self.watchers.begin(watcher, &self.pods, reply),
@@ -172,7 +176,11 @@ impl StatusManager {
         self.settling.told(uid);
         // How a pod ended that made room can be looked at for as long as the API server has it.
         match self.pods.get_mut(uid).filter(|_| self.stopped.contains_key(uid)) {
-            Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
+            Some(view) => {
+                let was = view.clone();
+                (view.may_run, view.waiting) = (false, Arc::default());
+                self.watchers.tell(Some(&was), Some(view));
+            }
             None => self.watchers.tell(self.pods.remove(uid).as_ref(), None),
         }
         self.sync.finished(uid);

@@ -2,3 +2,4 @@
 
 pub(super) mod events;
 mod follow;
+pub(super) mod ps;

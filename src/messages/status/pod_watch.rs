@@ -25,6 +25,26 @@ pub struct ChangedPod {
     pub view: PodView,
 }
 
+/// News of the list that `podwright ps` prints.
+#[derive(Clone, Debug)]
+pub enum RowNews {
+    /// A pod changed, or its waits did. One that is over is still in the list.
+    Pod(ChangedPod),
+    /// The manifests that give no pod are others.
+    Refusals,
+}
+
+/// Watchers by what they watch.
+#[derive(Debug)]
+pub enum WatchOf {
+    /// The pods and their statuses, as the Pods API has them.
+    Pods(PodWatcher),
+    /// The list of `podwright ps`.
+    Rows(RowWatcher),
+}
+
+/// A watcher of the list.
+pub type RowWatcher = Watcher<RowNews>;
 /// A watcher of pods.
 pub type PodWatcher = Watcher<ChangedPod>;
 /// The changes of pods.

@@ -11,7 +11,7 @@ use crate::logic::pods::node_stop::NodeStop;
 use crate::logic::status::device_health::DevicesOfPods;
 use crate::logic::status::status_sync::Answer;
 use crate::messages::pods::pod_source::SourceKind;
-use crate::messages::status::pod_watch::PodWatcher;
+use crate::messages::status::pod_watch::WatchOf;
 use crate::messages::{Panicked, describe};
 
 pub use super::pod_view::PodView;
@@ -107,7 +107,7 @@ pub enum StatusManagerMsg {
     List(RpcReplyPort<Vec<PodView>>),
     /// From the server: somebody watches pods from now on, and hears of each change after the pods of the answer; `None`
     /// when there are too many already.
-    Watch(PodWatcher, RpcReplyPort<Option<Vec<PodView>>>),
+    Watch(WatchOf, RpcReplyPort<Option<Vec<PodView>>>),
     /// From the server: all manifests that give no pod, by source and place.
     Refusals(RpcReplyPort<Vec<(SourceKind, RefusedManifest)>>),
 }

@@ -43,8 +43,14 @@ const WORKER: &str = "PodWorker";
 
 /// All pods, by namespace and name.
 pub(in crate::server) async fn rows(backend: &Backend) -> Result<Vec<PodRow>, AskError> {
+    let mut rows = rows_of(backend, &views(backend).await?).await;
+    rows.extend(refused_rows(backend).await?);
+    Ok(rows)
+}
+
+/// The rows of these pods.
+pub(super) async fn rows_of(backend: &Backend, views: &[PodView]) -> Vec<PodRow> {
     let clock = backend.trace.clock();
-    let views = views(backend).await?;
     let workers: BTreeMap<Arc<str>, ActorView> = workers(backend).map(|worker| (worker.name.clone(), worker)).collect();
     let progress = pull_progress(backend).await;
     let told = |view: &PodView| {
@@ -54,9 +60,12 @@ pub(in crate::server) async fn rows(backend: &Backend) -> Result<Vec<PodRow>, As
         let operations = worker.map(|worker| show_worker(worker, clock.uptime()).operations);
         with_work(row, &operations.unwrap_or_default())
     };
-    let mut rows: Vec<PodRow> = views.iter().map(told).collect();
-    rows.extend(refusals(backend).await?.iter().map(refused_row));
-    Ok(rows)
+    views.iter().map(told).collect()
+}
+
+/// The rows of manifests that give no pod.
+pub(super) async fn refused_rows(backend: &Backend) -> Result<Vec<PodRow>, AskError> {
+    Ok(refusals(backend).await?.iter().map(refused_row).collect())
 }
 
 /// How far images are that containers wait for. Without an answer the page has the waits without it.
@@ -154,8 +163,8 @@ async fn explain_exactly(
         let unseen = workers.iter().filter(|worker| worker.name.starts_with(&prefix));
         found.extend(unseen.map(|worker| unseen_pod(backend, namespace, name, worker)));
     }
-    let refused = refusals(backend).await.map_err(|error| ("StatusManager", error))?;
-    let refused = refused.iter().map(refused_row).filter(|row| row.namespace == namespace && row.name == name);
+    let refused = refused_rows(backend).await.map_err(|error| ("StatusManager", error))?;
+    let refused = refused.into_iter().filter(|row| row.namespace == namespace && row.name == name);
     found.extend(refused.map(|pod| Explanation { why: pod.waiting.clone(), pod, ..Explanation::default() }));
     let health = backend.directory.runtime_monitor.ask(REQUEST, ASK_LIMIT, RuntimeMonitorMsg::Current).await;
     let mut problems: Vec<String> = match health {

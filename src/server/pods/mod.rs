@@ -3,3 +3,4 @@
 pub(super) mod demands;
 pub(super) mod explain;
 pub(super) mod pod_list;
+pub(super) mod ps_watch;

@@ -16,7 +16,7 @@ use super::wire::pods_v1alpha1::{
 };
 use crate::actors::kit::address::AskError;
 use crate::logic::status::pod_change::PodChange;
-use crate::messages::status::pod_watch::{ChangedPod, PodChanges, PodWatcher, WatchEnded};
+use crate::messages::status::pod_watch::{ChangedPod, PodChanges, PodWatcher, WatchEnded, WatchOf};
 use crate::messages::status::status_manager::{Patience, PodView, StatusManagerMsg};
 use crate::server::backend::Backend;
 use crate::server::pods::pod_list::{ASK_LIMIT, REQUEST, named, settled, views};
@@ -43,7 +43,7 @@ impl Pods for PodsApi {
         let open = request.extensions().get::<Watches>().map(Watches::open);
         settled(&self.backend, Patience::WhileNew).await;
         let (watcher, changes) = PodWatcher::new();
-        let question = |reply| StatusManagerMsg::Watch(watcher, reply);
+        let question = |reply| StatusManagerMsg::Watch(WatchOf::Pods(watcher), reply);
         let answer = self.backend.directory.status_manager.ask(REQUEST, ASK_LIMIT, question).await;
         let Some(views) = answer.map_err(unanswered)? else {
             return Err(Status::resource_exhausted("too many watch pods already"));

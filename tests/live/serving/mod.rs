@@ -3,6 +3,7 @@
 pub(super) mod local_socket;
 pub(super) mod log_reading;
 pub(super) mod logs;
+pub(super) mod looking;
 pub(super) mod metrics;
 pub(super) mod rpc;
 pub(super) mod spans;
