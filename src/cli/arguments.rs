@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::commands::events::EventsOptions;
 use super::commands::ps::PsOptions;
+use super::commands::top::TopOptions;
 use super::output::Output;
 use crate::config::LOCAL_SOCKET;
 
@@ -43,6 +44,10 @@ pub(super) enum Command {
     Plugins,
     /// Lists the last events of this node, also where no API server takes them.
     Events(EventsOptions),
+    /// Lists the runtime's images, who uses them, and the pulls that containers wait for.
+    Images,
+    /// Shows processor time and memory of the node, its pods and their containers.
+    Top(TopOptions),
     /// Prints what a container wrote, rotated files included.
     Logs(LogsOptions),
     /// Stops containers of a pod and starts them again, whatever their restart policy; without a name, all of them.

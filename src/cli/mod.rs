@@ -1,4 +1,4 @@
-//! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `events`, `logs`: what the agent on this machine
+//! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `events`, `images`, `top`, `logs`: what the agent on this machine
 //! does and why, and what its containers write, read from its local socket;
 //! `restart`, `reset-back-off`: what may be asked of it there.
 //!
@@ -27,7 +27,7 @@ use output::Output;
 
 /// The words after the program's name that are answered here; without one, the binary is the agent.
 pub const SUBCOMMANDS: &[&str] =
-    &["ps", "explain", "actors", "trace", "plugins", "events", "logs", "restart", "reset-back-off"];
+    &["ps", "explain", "actors", "trace", "plugins", "events", "images", "top", "logs", "restart", "reset-back-off"];
 
 /// The answer was printed and all is well.
 const WELL: i32 = 0;
@@ -61,6 +61,8 @@ fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
         Command::Trace(wanted) => trace(client, wanted, output),
         Command::Plugins => plugins(client, output, colours),
         Command::Events(wanted) => commands::events::run(client, wanted, output, colours),
+        Command::Images => commands::images::run(client, output, colours),
+        Command::Top(wanted) => commands::top::run(client, wanted, output, colours),
         Command::Logs(wanted) => logs(client, wanted),
         Command::Restart(wanted) => demand(client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(client, "/reset-back-off", wanted, "waits no longer"),

@@ -1,4 +1,4 @@
-//! Tests of the pages that show the node's events and changes of its pods.
+//! Tests of the pages that show the node's events, images and changes of its pods.
 
 use std::sync::Arc;
 
@@ -139,6 +139,15 @@ async fn a_watch_of_pods_goes_on_with_each_row_that_changes() {
     assert_eq!(lines.field("name").await, told("DELETED", "web"));
 }
 
+/// A runtime that does not answer is said to be the trouble.
+#[tokio::test]
+async fn without_a_runtime_there_is_no_list_of_images() {
+    let (_node, router) = started().await;
+    let (status, body) = ask_routes(&router, "GET", "/images").await;
+    assert_eq!(status.as_u16(), 503, "{body}");
+    assert!(body.starts_with("Internal Error: "), "{body}");
+}
+
 /// PAIN-37: the commands over the socket, in each form.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_read_these_pages() {
@@ -155,7 +164,9 @@ async fn the_commands_read_these_pages() {
     for form in ["text", "wide", "json", "yaml", "jsonpath={[*].name}"] {
         assert_eq!(run("ps", &["-o", form]).await, 0, "{form}");
         assert_eq!(run("events", &["--pod", "shop/web", "-o", form]).await, 0, "{form}");
+        assert_eq!(run("top", &["containers", "-o", form]).await, 0, "{form}");
     }
     assert_eq!(run("ps", &["-o", "jsonpath={[5].name}"]).await, 1, "there is no sixth pod");
     assert_eq!(run("ps", &["-o", "jsonpath={[5"]).await, 2);
+    assert_eq!(run("images", &[]).await, 1, "there is no runtime");
 }

@@ -14,7 +14,7 @@ use super::reply::{self, Reply};
 use super::streams;
 use crate::logic::pods::pod_lifecycle::Demanded;
 use crate::server::logs::{container_logs, node_logs};
-use crate::server::node::{debugging, events, plugins, zpages};
+use crate::server::node::{debugging, events, images, plugins, zpages};
 use crate::server::pods::{demands, explain, pod_list, ps_watch};
 use crate::server::sources::{Shared, only_get};
 use crate::server::statistics::{scrape, stats};
@@ -49,6 +49,7 @@ pub(super) fn local(shared: Shared) -> Router {
         .route("/explain/{namespace}/{pod}", only_get(get(explain_pod)))
         .route("/ps", only_get(get(ps)))
         .route("/events", only_get(get(last_events)))
+        .route("/images", only_get(get(all_images)))
         // The only two that change something, for the same users as all else here.
         .route("/restart/{namespace}/{pod}", post(restart).fallback(reply::only_post))
         .route("/reset-back-off/{namespace}/{pod}", post(reset_back_off).fallback(reply::only_post));
@@ -164,6 +165,10 @@ async fn all_plugins(State(shared): State<Shared>) -> Reply {
 
 async fn last_events(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {
     events::answer(&shared, query.as_deref()).await
+}
+
+async fn all_images(State(shared): State<Shared>) -> Reply {
+    images::answer(&shared).await
 }
 
 async fn ps(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {

@@ -15,7 +15,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::held::Held;
 use crate::actors::kit::trace::Cause;
-use crate::cri::{ContainerFilter, ImageService, ImageSpec, RuntimeService};
+use crate::cri::{ContainerFilter, Image, ImageService, ImageSpec, RuntimeService};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::images::exempt::ExemptImages;
 use crate::logic::images::image_garbage::{
@@ -23,13 +23,16 @@ use crate::logic::images::image_garbage::{
 };
 use crate::logic::model::time::Moment;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::images::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved};
+use crate::messages::images::image_gc::{ImageGcMsg, ImageLook, ImageUses, ImagesRemoved, ListedImages};
 use crate::messages::images::image_manager::ImageManagerMsg;
 use crate::platform::images::ImageHost;
 use crate::platform::observer::{Observation, Observer};
 
 /// A message about a disk that stays full is repeated after this, if it is the same.
 const SAY_AGAIN: Duration = Duration::from_secs(3600);
+
+/// Those who wait for the list of images at once.
+const ASKERS_MAX: usize = 64;
 
 /// Patience with the actor's own answer.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
@@ -84,6 +87,8 @@ pub struct ImageGc {
     next: Option<OperationId>,
     /// Askers that wait until all unused images are removed.
     askers: Vec<RpcReplyPort<Result<(), String>>>,
+    /// Those who wait for the list of images: one look serves all of them.
+    listing: Vec<RpcReplyPort<ImageUses>>,
     /// The last message, and its time.
     said: Option<(String, Duration)>,
 }
@@ -107,6 +112,7 @@ impl Actor for ImageGc {
             looking: false,
             next: None,
             askers: vec![],
+            listing: vec![],
             said: None,
         };
         if !policy.is_off() {
@@ -123,6 +129,8 @@ impl Actor for ImageGc {
             }
             ImageGcMsg::HandOut(reference, reply) => self.hand_out(&reference, reply, context),
             ImageGcMsg::RemoveAllUnused(reply) => self.remove_all_unused(reply, context),
+            ImageGcMsg::List(reply) => self.list(reply, context),
+            ImageGcMsg::Listed(outcome) => self.listed(outcome.into_result(), context),
             ImageGcMsg::MayGo(image, reply) => {
                 self.removal_ended();
                 let may_go = !self.garbage.was_handed_out(&image, context.clock().uptime());
@@ -167,6 +175,32 @@ impl ImageGc {
         self.askers.push(reply);
         if !self.looking && self.running.is_none() {
             self.look(context);
+        }
+    }
+
+    /// Asks the runtime, unless it is being asked already. Too many askers hear so.
+    fn list(&mut self, reply: RpcReplyPort<ImageUses>, context: &mut Context<ImageGcMsg>) {
+        self.listing.retain(|asker| !asker.is_closed());
+        if self.listing.len() >= ASKERS_MAX {
+            let _ = reply.send(Err("too many ask for images already".to_owned())); // The asker may have left.
+            return;
+        }
+        self.listing.push(reply);
+        if self.listing.len() == 1 {
+            let args = Arc::clone(&self.args);
+            let work = async move { list(&args).await };
+            context.start("list images", "all images", work, |outcome| ImageGcMsg::Listed(outcome.into()));
+        }
+    }
+
+    fn listed(&mut self, outcome: Result<ListedImages, String>, context: &Context<ImageGcMsg>) {
+        let now = context.clock().uptime();
+        let uses: ImageUses = outcome.map(|(images, used)| {
+            self.garbage.detect(&images, &used, now);
+            Arc::new(self.garbage.uses(&self.args.exempt, now))
+        });
+        for asker in self.listing.drain(..) {
+            let _ = asker.send(uses.clone()); // The asker may have left.
         }
     }
 
@@ -362,22 +396,22 @@ impl ImageGc {
 }
 
 async fn look(args: &Args) -> Result<ImageLook, String> {
+    let (images, used) = list(args).await?;
+    Ok(ImageLook { images, used, disk: disk(args).await })
+}
+
+async fn list(args: &Args) -> Result<ListedImages, String> {
     let images = args.images.list_images(None).await.map_err(|error| error.to_string())?;
     let containers = args.runtime.list_containers(&ContainerFilter::default()).await;
     let containers = containers.map_err(|error| error.to_string())?;
+    let listed = |image: Image| {
+        let names: Vec<String> = image.repo_tags.into_iter().chain(image.repo_digests).collect();
+        let pinned = image.pinned || args.exempt.has(&names);
+        ListedImage { names, id: image.id, bytes: image.size, pinned }
+    };
     let used = containers.into_iter().flat_map(|one| [one.image, one.image_ref, one.image_id]);
-    Ok(ImageLook {
-        images: images
-            .into_iter()
-            .map(|image| {
-                let names: Vec<String> = image.repo_tags.into_iter().chain(image.repo_digests).collect();
-                let pinned = image.pinned || args.exempt.has(&names);
-                ListedImage { names, id: image.id, bytes: image.size, pinned }
-            })
-            .collect(),
-        used: used.filter(|reference| !reference.is_empty()).collect(),
-        disk: disk(args).await,
-    })
+    let used = used.filter(|reference| !reference.is_empty()).collect();
+    Ok((images.into_iter().map(listed).collect(), used))
 }
 
 /// Use of the file system that the runtime has its images on.

@@ -2,4 +2,6 @@
 
 pub(super) mod events;
 mod follow;
+pub(super) mod images;
 pub(super) mod ps;
+pub(super) mod top;

@@ -10,6 +10,8 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("trace", "Shows the agent's last turns and what caused each"),
     ("plugins", "Lists the plugins of this node: how far each is, and its open calls"),
     ("events", "Lists the last events of this node, also where no API server takes them"),
+    ("images", "Lists the runtime's images, who uses them, and the pulls that containers wait for"),
+    ("top", "Shows processor time and memory of the node, its pods and their containers"),
     ("logs", "Prints what a container wrote, rotated files included"),
     ("restart", "Stops containers of a pod and starts them again, whatever their restart policy"),
     ("reset-back-off", "Has containers of a pod started without the rest of their back-off"),

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::exempt::ExemptImages;
+
 /// Wait between passes, if nothing is due before.
 pub const PASS_PERIOD: Duration = Duration::from_secs(300);
 /// The least wait between passes.
@@ -106,6 +108,40 @@ pub enum Removal {
     Space,
     /// The node is short of space, and gives up what it can before a pod has to go.
     Pressure,
+}
+
+/// Why an image stays that nobody uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The node's own setting exempts it.
+    Exempt,
+    /// The runtime pins it.
+    Pinned,
+    /// Sandboxes need it.
+    Sandboxes,
+}
+
+impl std::fmt::Display for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Exempt => "exempt",
+            Self::Pinned => "pinned",
+            Self::Sandboxes => "for sandboxes",
+        })
+    }
+}
+
+/// An image, and what is known of its use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageUse {
+    /// The image.
+    pub image: ListedImage,
+    /// Whether a container has it, or a pod was given it a short while ago.
+    pub in_use: bool,
+    /// Since it was last seen in use; `None` when nobody saw that.
+    pub unused_for: Option<Duration>,
+    /// Why it stays all the same.
+    pub kept: Option<Kept>,
 }
 
 #[derive(Clone, Debug)]
@@ -265,6 +301,23 @@ impl ImageGarbage {
         let used = disk.capacity.saturating_sub(disk.available);
         holders.other = used.saturating_sub(holders.in_use + holders.unused);
         holders
+    }
+
+    /// All images, as they were at the last look, by their names.
+    pub fn uses(&self, exempt: &ExemptImages, now: Duration) -> Vec<ImageUse> {
+        let of = |record: &Record| {
+            let image = &record.image;
+            let kept = match () {
+                () if exempt.has(&image.names) => Some(Kept::Exempt),
+                () if image.is_for_sandboxes() => Some(Kept::Sandboxes),
+                () => image.pinned.then_some(Kept::Pinned),
+            };
+            let unused_for = record.last_used.map(|used| now.saturating_sub(used));
+            ImageUse { image: image.clone(), in_use: record.in_use, unused_for, kept }
+        };
+        let mut all: Vec<ImageUse> = self.records.values().map(of).collect();
+        all.sort_by(|one, other| one.image.display_name().cmp(other.image.display_name()));
+        all
     }
 
     /// Those that may go and of which `choose` holds: unused for the longest first, then the oldest.

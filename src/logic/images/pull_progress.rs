@@ -16,8 +16,9 @@ pub struct PullStep {
     pub lasts: Duration,
 }
 
-/// The stages of a pull.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The stages of a pull. Their names are words for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum PullStage {
     /// The runtime is asked whether it has the image.
     Inspected,

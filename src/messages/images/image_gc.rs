@@ -1,10 +1,11 @@
 //! To `ImageGc`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use crate::logic::images::image_garbage::{DiskUse, ListedImage};
+use crate::logic::images::image_garbage::{DiskUse, ImageUse, ListedImage};
 use crate::messages::{Ended, describe};
 
 /// The runtime's images and their users.
@@ -17,6 +18,12 @@ pub struct ImageLook {
     /// The file system of images; or why its use is not known.
     pub disk: Result<DiskUse, String>,
 }
+
+/// The runtime's images and the references of its containers.
+pub type ListedImages = (Vec<ListedImage>, BTreeSet<String>);
+
+/// The images of the node with their use; or why the runtime cannot be asked.
+pub type ImageUses = Result<Arc<Vec<ImageUse>>, String>;
 
 /// The result of removing images.
 #[derive(Debug, Default)]
@@ -46,6 +53,10 @@ pub enum ImageGcMsg {
     Looked(Ended<ImageLook>),
     /// From itself: images were removed.
     Removed(Ended<ImagesRemoved>),
+    /// From the server: all images as they are now, and the use of each.
+    List(RpcReplyPort<ImageUses>),
+    /// From itself: images and containers were looked at for those who asked.
+    Listed(Ended<ListedImages>),
 }
 
 describe!(ImageGcMsg);

@@ -105,6 +105,8 @@ pub struct PulledImage {
 pub struct PullProgress {
     /// The pod's UID.
     pub uid: PodUid,
+    /// The pod's name and namespace.
+    pub full_name: FullName,
     /// The container's name; `None` for a volume's.
     pub container: Option<String>,
     /// How far.

@@ -23,7 +23,8 @@ impl ImageManager {
             let request = &pending.request;
             let step = PullStep { image: request.image.clone(), stage, lasts: now.saturating_sub(began) };
             let container = container_in(&request.field_path).map(str::to_owned);
-            PullProgress { uid: request.uid.clone(), container, step }
+            let (uid, full_name) = (request.uid.clone(), request.full_name.clone());
+            PullProgress { uid, full_name, container, step }
         });
         told.collect()
     }

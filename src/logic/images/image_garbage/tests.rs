@@ -171,3 +171,28 @@ proptest! {
         }
     }
 }
+
+/// PAIN-37.
+#[test]
+fn each_image_says_whether_it_is_used_and_why_it_stays() {
+    let mut garbage = ImageGarbage::new(POLICY, Duration::ZERO);
+    let pinned = ListedImage { pinned: true, ..image("b", 2) };
+    let pause = ListedImage { names: vec!["registry.k8s.io/pause:3.9".into()], pinned: true, ..image("c", 3) };
+    let exempt = ListedImage { pinned: true, ..image("d", 4) };
+    let all = [image("a", 1), pinned, pause, exempt];
+    garbage.detect(&all, &used(&["a", "b"]), seconds(10));
+    garbage.detect(&all, &used(&["a"]), seconds(20));
+    let exempt = ExemptImages::new(&["reg.example/d".to_owned()]).expect("a pattern");
+    let told: Vec<_> = garbage
+        .uses(&exempt, seconds(70))
+        .into_iter()
+        .map(|one| (one.image.id, one.in_use, one.unused_for.map(|span| span.as_secs()), one.kept))
+        .collect();
+    let expected = [
+        ("a".to_owned(), true, Some(50), None),
+        ("b".to_owned(), false, Some(60), Some(Kept::Pinned)),
+        ("d".to_owned(), false, None, Some(Kept::Exempt)),
+        ("c".to_owned(), false, None, Some(Kept::Sandboxes)),
+    ];
+    assert_eq!(told, expected);
+}

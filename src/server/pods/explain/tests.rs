@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::logic::images::pull_progress::{PullStage, PullStep};
+use crate::logic::model::ids::FullName;
 use crate::logic::pods::wait::{Awaited, StageWait};
 
 fn at(seconds: i64) -> Moment {
@@ -140,6 +141,7 @@ fn a_wait_for_an_image_says_how_far_it_is() {
     let step = PullStep { image: "i".into(), stage: PullStage::Pulled, lasts: Duration::from_secs(41) };
     let of = |uid: &str, container: Option<&str>| PullProgress {
         uid: uid.into(),
+        full_name: FullName::new("web", "shop"),
         container: container.map(str::to_owned),
         step: step.clone(),
     };
