@@ -1,4 +1,4 @@
-//! A client of the agent's local socket: one request, one answer, bounded in time and size.
+//! A client of an agent, by its local socket or by the API server: one request, one answer, bounded in time and size.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,10 +10,12 @@ use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
+use super::node_proxy::NodeProxy;
+
 /// From the connection to the answer's last byte.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// The answer of [`crate::server`] to a caller that it turns away.
 const WHO_MAY_ASK: &str = "only root may ask, from the agent's own pid, user and mount namespaces";
@@ -68,28 +70,50 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// See the module.
 pub(super) struct Client {
-    socket: PathBuf,
+    way: Way,
+}
+
+/// The way to an agent.
+enum Way {
+    /// Its socket on this machine.
+    Socket(PathBuf),
+    /// The API server's proxy to its node.
+    Proxy(NodeProxy),
 }
 
 impl Client {
     /// A client of the agent at this socket.
     pub(super) fn new(socket: PathBuf) -> Self {
-        Self { socket }
+        Self { way: Way::Socket(socket) }
+    }
+
+    /// A client of the agent of a node of a cluster.
+    pub(super) fn of_node(proxy: NodeProxy) -> Self {
+        Self { way: Way::Proxy(proxy) }
     }
 
     /// The body of the answer to `GET path`.
     pub(super) fn get(&self, path: &str) -> Result<Vec<u8>, Trouble> {
-        self.exchange(Method::GET, path)
+        match &self.way {
+            Way::Socket(_) => self.exchange(Method::GET, path),
+            Way::Proxy(proxy) => proxy.get(path),
+        }
     }
 
     /// The body of the answer to `POST path`, without a body of its own.
     pub(super) fn post(&self, path: &str) -> Result<Vec<u8>, Trouble> {
-        self.exchange(Method::POST, path)
+        match &self.way {
+            Way::Socket(_) => self.exchange(Method::POST, path),
+            Way::Proxy(proxy) => Err(proxy.local_only(path)),
+        }
     }
 
     /// Hands on the body of the answer to `GET path` as it comes, for as long as that takes. Ends early, and well, when
     /// nobody takes it any more.
     pub(super) fn stream(&self, path: &str, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Trouble> {
+        if let Way::Proxy(proxy) = &self.way {
+            return proxy.stream(path, take);
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| self.no_answer(path, error))?;
         runtime.block_on(async {
@@ -134,8 +158,9 @@ impl Client {
 
     /// Connects, and makes a request that is to be sent.
     async fn begin(&self, method: Method, path: &str) -> Result<(Sender, Connection, Request<Empty<Bytes>>), Trouble> {
-        let stream = UnixStream::connect(&self.socket).await;
-        let stream = stream.map_err(|error| Trouble::Unreachable { socket: self.socket.clone(), error })?;
+        let socket = self.place();
+        let stream = UnixStream::connect(&socket).await;
+        let stream = stream.map_err(|error| Trouble::Unreachable { socket, error })?;
         let request = Request::builder().method(method).uri(path).header(header::HOST, "podwright");
         let request = request.body(Empty::<Bytes>::new());
         let request = request.map_err(|error| self.no_answer(path, error))?;
@@ -179,7 +204,14 @@ impl Client {
     }
 
     fn no_answer(&self, path: &str, why: impl ToString) -> Trouble {
-        Trouble::NoAnswer { socket: self.socket.clone(), path: path.to_owned(), why: why.to_string() }
+        Trouble::NoAnswer { socket: self.place(), path: path.to_owned(), why: why.to_string() }
+    }
+
+    fn place(&self) -> PathBuf {
+        match &self.way {
+            Way::Socket(socket) => socket.clone(),
+            Way::Proxy(proxy) => PathBuf::from(proxy.place()),
+        }
     }
 }
 

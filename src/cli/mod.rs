@@ -1,6 +1,6 @@
 //! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `events`, `images`, `top`, `logs`: what the agent on this machine
 //! does and why, and what its containers write, read from its local socket;
-//! `restart`, `reset-back-off`: what may be asked of it there.
+//! `restart`, `reset-back-off`: what may be asked of it there. `kubectl podwright` asks the agent of another machine.
 //!
 //! Exit status: 0 when the answer was printed and, for `explain`, all is well; 1 when the pod is not known or the agent
 //! cannot be reached; 2 when the arguments are wrong; 3 when `explain` found the pod not as it should be.
@@ -16,10 +16,14 @@ mod arguments;
 mod client;
 mod commands;
 mod jsonpath;
+mod kubectl;
+mod node_proxy;
 mod output;
 mod print;
 
 use std::io::{IsTerminal, Write};
+
+pub use kubectl::{PLUGIN, run_plugin};
 
 use arguments::Command;
 use client::{Client, Trouble};

@@ -148,6 +148,21 @@ async fn without_a_runtime_there_is_no_list_of_images() {
     assert!(body.starts_with("Internal Error: "), "{body}");
 }
 
+/// SEC-28: from afar these pages are there for looking, and nothing that changes a pod is.
+#[tokio::test]
+async fn the_authenticated_port_has_the_pages_that_look_and_none_that_changes() {
+    let (node, _) = started().await;
+    node.tell_pod("web", json!({"phase": "Running"}), &[]).await;
+    let router = routes::secure(Arc::clone(&node.backend));
+    for path in ["/ps", "/explain/shop/web", "/events", "/debug/actors", "/debug/actors/trace", "/debug/plugins"] {
+        assert_eq!(ask_routes(&router, "GET", path).await.0, StatusCode::OK, "{path}");
+        assert_eq!(ask_routes(&router, "POST", path).await.0, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+    }
+    for path in ["/restart/shop/web", "/reset-back-off/shop/web"] {
+        assert_eq!(ask_routes(&router, "POST", path).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
 /// PAIN-37: the commands over the socket, in each form.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_read_these_pages() {

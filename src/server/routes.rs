@@ -46,10 +46,6 @@ pub(super) fn read_only(shared: Shared) -> Router {
 pub(super) fn local(shared: Shared) -> Router {
     let health = health_routes(Arc::clone(&shared));
     let inside = inside_routes()
-        .route("/explain/{namespace}/{pod}", only_get(get(explain_pod)))
-        .route("/ps", only_get(get(ps)))
-        .route("/events", only_get(get(last_events)))
-        .route("/images", only_get(get(all_images)))
         // The only two that change something, for the same users as all else here.
         .route("/restart/{namespace}/{pod}", post(restart).fallback(reply::only_post))
         .route("/reset-back-off/{namespace}/{pod}", post(reset_back_off).fallback(reply::only_post));
@@ -74,6 +70,10 @@ fn inside_routes() -> Router<Shared> {
         .route("/debug/actors", only_get(get(actors)))
         .route("/debug/actors/trace", only_get(get(trace)))
         .route("/debug/plugins", only_get(get(all_plugins)))
+        .route("/ps", only_get(get(ps)))
+        .route("/explain/{namespace}/{pod}", only_get(get(explain_pod)))
+        .route("/events", only_get(get(last_events)))
+        .route("/images", only_get(get(all_images)))
         .merge(debugging::routes())
         .merge(zpages::routes())
         .merge(container_logs::routes())

@@ -67,9 +67,14 @@ pub fn subresources(path: &str) -> &'static [&'static str] {
         () if below("/statusz") => &["statusz"],
         // A comment upstream promises the proxy right here, too; its code does not grant it.
         () if below("/flagz") => &["configz"],
+        // Pages of our own, which upstream's kubelet has not: a right of their own permits them and nothing else.
+        () if INSIDE.iter().any(|page| below(page)) => &["podwright", "proxy"],
         () => &["proxy"],
     }
 }
+
+/// Pages that show the agent's inside.
+const INSIDE: [&str; 6] = ["/ps", "/explain", "/events", "/images", "/debug/actors", "/debug/plugins"];
 
 /// The answer to a user without rights.
 pub fn forbidden(user: &str, verb: &str, subresources: &[&str]) -> String {
@@ -141,6 +146,10 @@ pub const PATHS: &[(&str, Group)] = &[
     ("/debug/actors", Group::DebugHidden),
     ("/debug/actors/trace", Group::DebugHidden),
     ("/debug/plugins", Group::DebugHidden),
+    ("/ps", Group::DebugHidden),
+    ("/explain/", Group::DebugHidden),
+    ("/events", Group::DebugHidden),
+    ("/images", Group::DebugHidden),
 ];
 
 /// The settings `enableDebuggingHandlers` and its like.

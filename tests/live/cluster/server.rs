@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::harness::NODE_NAME;
+use crate::harness::{AGENT, NODE_NAME};
 use crate::pods::{forever, pod};
 
 impl Cluster {
@@ -91,4 +91,61 @@ fn the_node_announces_its_port() {
         running["items"].as_array().is_some_and(is_there).then_some(running)
     });
     assert_eq!(json!("v1"), running["apiVersion"]);
+}
+
+/// PAIN-37: the executable as kubectl's plugin, with a kubeconfig's rights and no others. At the node's own port the shipped
+/// role opens the pages that look, and nothing else.
+#[test]
+fn kubectl_podwright_looks_through_the_api_server() {
+    let Some(cluster) = Cluster::joined() else { return };
+    cluster.create_pod(pod("web", &[forever("main")]));
+    cluster.wait_pod_ready("web");
+    let bin = cluster.dir.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(AGENT, bin.join("kubectl-podwright")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let plugin = |arguments: &[&str]| {
+        let mut command = cluster.command(&[]);
+        let kubectl = command.get_program().to_owned();
+        command = Command::new(kubectl);
+        command.arg("podwright").args(arguments).args(["--node", NODE_NAME]);
+        command.env("PATH", &path).env("KUBECONFIG", cluster.pki("admin.conf")).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let json = |arguments: &[&str]| -> Value {
+        let output = plugin(&[arguments, &["-o", "json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {output:?}"))
+    };
+    let rows = json(&["ps"]);
+    assert!(rows.as_array().unwrap().iter().any(|row| row["name"] == "web" && row["phase"] == "Running"), "{rows}");
+    assert_eq!(json(&["explain", "default/web"])[0]["pod"]["name"], "web");
+    assert!(json(&["actors"]).to_string().contains("Pleg"));
+    assert!(json(&["trace", "--pod", "default/web"]).to_string().contains("PodWorker"));
+    assert!(json(&["events", "--pod", "default/web"]).to_string().contains("Started"));
+    assert!(!json(&["images"])["images"].as_array().unwrap().is_empty());
+    assert_eq!(json(&["top"])[0]["node"], NODE_NAME);
+    assert!(json(&["plugins"]).is_array());
+    let refused = plugin(&["restart", "default/web"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let unknown = plugin(&["explain", "default/nobody"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&unknown.stderr), "no pod default/nobody on this node\n");
+
+    let roles = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/rbac/view.yaml");
+    cluster.kubectl(&["apply", "-f", roles.to_str().unwrap()]);
+    cluster.kubectl(&["create", "serviceaccount", "viewer"]);
+    let role = ["--clusterrole=podwright-view", "--serviceaccount=default:viewer"];
+    cluster.kubectl(&[&["create", "clusterrolebinding", "viewer"][..], &role].concat());
+    let token = format!("Authorization: Bearer {}", cluster.kubectl(&["create", "token", "viewer"]).trim());
+    cluster.eventually("the account may look", || (cluster.curl(&["-H", &token], "/ps").0 == 200).then_some(()));
+    let status = |path: &str| cluster.curl(&["-H", &token], path).0;
+    for path in ["/explain/default/web", "/events", "/images", "/debug/actors", "/debug/plugins", "/stats/summary"] {
+        assert_eq!(status(path), 200, "{path}");
+    }
+    for path in
+        ["/pods", "/configz", "/metrics", "/containerLogs/default/web/main", "/exec/default/web/main?command=id"]
+    {
+        assert_eq!(status(path), 403, "{path}");
+    }
+    assert_eq!(status("/restart/default/web"), 404);
 }

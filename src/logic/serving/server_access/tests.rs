@@ -23,7 +23,15 @@ fn each_path_has_the_rights_of_the_table() {
         ("/run/a/b/c", &["proxy"]),
         ("/containerLogs/a/b/c", &["proxy"]),
         ("/debug/pprof/profile", &["proxy"]),
-        ("/debug/actors", &["proxy"]),
+        ("/debug/actors", &["podwright", "proxy"]),
+        ("/debug/actors/trace", &["podwright", "proxy"]),
+        ("/debug/plugins", &["podwright", "proxy"]),
+        ("/ps", &["podwright", "proxy"]),
+        ("/psx", &["proxy"]),
+        ("/explain/shop/web", &["podwright", "proxy"]),
+        ("/events", &["podwright", "proxy"]),
+        ("/images", &["podwright", "proxy"]),
+        ("/restart/shop/web", &["proxy"]),
     ] {
         assert_eq!(subresources(path), rights, "{path}");
     }
@@ -54,9 +62,19 @@ fn whoever_proved_something_is_in_the_group_of_those_once() {
 #[test]
 fn what_is_not_in_the_table_is_nowhere() {
     let on = Switches::default();
-    for path in
-        ["/", "/nope", "/podsx", "/metrics/", "/metrics/foo", "/spec", "/version", "/livez", "/debug/actorsx", "*"]
-    {
+    for path in [
+        "/",
+        "/nope",
+        "/podsx",
+        "/metrics/",
+        "/metrics/foo",
+        "/spec",
+        "/version",
+        "/livez",
+        "/debug/actorsx",
+        "/restart/a/b",
+        "*",
+    ] {
         assert_eq!(way(path, on), Way::Nowhere, "{path}");
     }
     for path in
@@ -106,7 +124,7 @@ fn switches_turn_off_what_they_name() {
     for path in told {
         assert_eq!(way(path, all_off), Way::Off("Debug endpoints are disabled."), "{path}");
     }
-    for path in ["/configz", "/flagz", "/statusz", "/checkpoint/a/b/c", "/debug/flags/v", "/debug/actors"] {
+    for path in ["/configz", "/flagz", "/statusz", "/checkpoint/a/b/c", "/debug/flags/v", "/debug/actors", "/ps"] {
         assert_eq!(way(path, all_off), Way::Nowhere, "{path}");
     }
     for path in ["/pods", "/metrics", "/stats/summary", "/healthz"] {

@@ -90,7 +90,7 @@ pub(super) struct Line<'a> {
 
 impl Line<'_> {
     /// Sends a request once; tells how that went.
-    async fn exchange(&self, call: &Call) -> Result<Response<Body>, ApiError> {
+    pub async fn exchange(&self, call: &Call) -> Result<Response<Body>, ApiError> {
         let mut request = call.request()?;
         let Some(observed) = self.observed else { return self.deliver(call, request).await };
         for (name, value) in observed.context() {

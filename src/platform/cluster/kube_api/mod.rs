@@ -32,8 +32,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use http::Method;
+use http::{Method, Response};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
+use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -362,6 +363,19 @@ impl ApiServer {
     /// See [`ApiError`].
     pub async fn healthz(&self) -> Result<(), ApiError> {
         self.ask(&Call::get("/healthz".to_owned(), String::new())).await.map(drop)
+    }
+
+    /// Asks the agent of a node through the server's proxy, once; the answer's head, whatever its status, and its body as it
+    /// comes.
+    ///
+    /// # Errors
+    /// See [`ApiError`]: nobody answered, or not within the time limit of the call.
+    pub async fn node_proxy(&self, node: &str, path: &str) -> Result<Response<Body>, ApiError> {
+        let path = format!("/api/v1/nodes/{}/proxy{path}", segment(node)?);
+        let call = Call::get(path, format!("nodes {node}"));
+        let line = self.line();
+        let late = || ApiError::Deadline { request: call.title(line.server) };
+        tokio::time::timeout(self.deadline, line.exchange(&call)).await.unwrap_or_else(|_| Err(late()))
     }
 
     async fn ask(&self, call: &Call) -> Result<Bytes, ApiError> {

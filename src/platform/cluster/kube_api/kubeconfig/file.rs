@@ -76,6 +76,16 @@ pub(super) fn complete(cluster: &mut Cluster, user: &mut AuthInfo, base: &Path) 
     }
 }
 
+/// The same for all clusters and users of a document, before it is merged with those of other folders.
+pub(super) fn make_absolute(document: &mut Document, base: &Path) {
+    for cluster in document.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        complete(cluster, &mut AuthInfo::default(), base);
+    }
+    for user in document.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        complete(&mut Cluster::default(), user, base);
+    }
+}
+
 /// Writes the kubeconfig of a node that has a client certificate of its own: the bootstrap file's server, its name, roots
 /// and proxy, and `pair_path` as certificate and key. Written beside and renamed, mode 0600; missing folders are made.
 ///

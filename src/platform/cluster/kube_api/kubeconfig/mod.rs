@@ -22,7 +22,7 @@ use crate::logic::formats::yaml::{Duplicates, to_json};
 use crate::platform::files::small_file::{read, words};
 use exec_plugin::ExecPlugin;
 pub use file::write_client_kubeconfig;
-use file::{complete, data, is_sound, secret, text};
+use file::{complete, data, is_sound, make_absolute, secret, text};
 
 /// A fault in a kubeconfig, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,21 +112,30 @@ impl Kubeconfig {
     /// # Errors
     /// In upstream's words: the file is not there, cannot be read or understood, or lacks what is needed.
     pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
-        let wrong = |text: String| KubeconfigError(text);
-        let text = read(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => wrong(format!("stat {}: no such file or directory", path.display())),
-            _ => wrong(format!("error loading config file \"{}\": {}", path.display(), words(&error))),
-        })?;
-        let fault =
-            |what: &dyn std::fmt::Display| wrong(format!("error loading config file \"{}\": {what}", path.display()));
-        let text = String::from_utf8(text).map_err(|_| fault(&"it is not UTF-8"))?;
-        let json = to_json(&text, Duplicates::LastWins).map_err(|error| fault(&error))?;
-        // A value that does not fit may be a secret, so no error has it.
-        let document: Result<Option<Document>, _> = serde_json::from_value(json);
-        let document = document.ok().map(Option::unwrap_or_default).filter(is_sound);
-        let document = document.ok_or_else(|| fault(&"a field has a value of another kind than it should"))?;
-        let base = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Self::resolve(document, base)
+        let document = document(path)?.ok_or_else(|| absent(path))?;
+        Self::resolve(document, base(path))
+    }
+
+    /// Reads a context of the files that a user of kubectl has: of several the first that sets something counts, and one
+    /// that is not there says nothing. Without a context it is the current one.
+    ///
+    /// # Errors
+    /// As [`Kubeconfig::load`].
+    pub fn load_merged(paths: &[PathBuf], context: Option<&str>) -> Result<Self, KubeconfigError> {
+        let mut merged = Document::default();
+        for path in paths {
+            if let Some(mut next) = document(path)? {
+                make_absolute(&mut next, base(path));
+                merged = merged.merge(next).map_err(KubeconfigError::new)?;
+            }
+        }
+        if let Some(context) = context {
+            if !merged.contexts.iter().any(|named| named.name == context) {
+                return Err(KubeconfigError(format!("context {context:?} does not exist")));
+            }
+            merged.current_context = Some(context.to_owned());
+        }
+        Self::resolve(merged, Path::new("."))
     }
 
     fn resolve(document: Document, base: &Path) -> Result<Self, KubeconfigError> {
@@ -195,6 +204,33 @@ impl Kubeconfig {
             }
         }
     }
+}
+
+/// The document in a file; `None` where there is no file.
+fn document(path: &Path) -> Result<Option<Document>, KubeconfigError> {
+    let fault = |what: &dyn std::fmt::Display| {
+        KubeconfigError(format!("error loading config file \"{}\": {what}", path.display()))
+    };
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fault(&words(&error))),
+    };
+    let text = String::from_utf8(text).map_err(|_| fault(&"it is not UTF-8"))?;
+    let json = to_json(&text, Duplicates::LastWins).map_err(|error| fault(&error))?;
+    // A value that does not fit may be a secret, so no error has it.
+    let document: Result<Option<Document>, _> = serde_json::from_value(json);
+    let document = document.ok().map(Option::unwrap_or_default).filter(is_sound);
+    document.map(Some).ok_or_else(|| fault(&"a field has a value of another kind than it should"))
+}
+
+fn absent(path: &Path) -> KubeconfigError {
+    KubeconfigError(format!("stat {}: no such file or directory", path.display()))
+}
+
+/// The folder that paths in a file are relative to.
+fn base(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn authority(cluster: &Cluster) -> Result<Authority, KubeconfigError> {

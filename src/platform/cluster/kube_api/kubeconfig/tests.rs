@@ -180,3 +180,33 @@ fn what_is_written_for_a_node_is_read_again() {
     assert_eq!(read.tls_server_name.as_deref(), Some("kube"));
     assert_eq!(read.proxy.map(|proxy| proxy.url().to_owned()).as_deref(), Some("http://p:3128"));
 }
+
+/// As kubectl reads `KUBECONFIG`: the first file that sets something counts, paths are relative to their own file.
+#[test]
+fn several_files_are_one_kubeconfig_and_a_context_is_chosen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = |name: &str| folder.path().join(name);
+    for name in ["one", "two"] {
+        std::fs::create_dir(inside(name)).expect("made");
+        std::fs::write(inside(name).join("token"), name).expect("written");
+    }
+    let file = |name: &str, context: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: {context}\n\
+             contexts:\n- {{name: {context}, context: {{cluster: {name}, user: {name}}}}}\n\
+             clusters:\n- {{name: {name}, cluster: {{server: 'https://{name}'}}}}\n\
+             users:\n- {{name: {name}, user: {{tokenFile: token}}}}\n"
+        );
+        std::fs::write(inside(name).join("config"), text).expect("written");
+        inside(name).join("config")
+    };
+    let files = [file("one", "a"), inside("absent"), file("two", "b")];
+    let read = |context| Kubeconfig::load_merged(&files, context).map_err(|error| error.to_string());
+    let current = read(None).expect("usable");
+    assert!(current.bearer == Bearer::File(inside("one").join("token"), None), "the first file's");
+    let other = read(Some("b")).expect("usable");
+    assert_eq!(other.server.to_string(), "https://two");
+    assert!(other.bearer == Bearer::File(inside("two").join("token"), None));
+    assert_eq!(read(Some("c")).err().as_deref(), Some("context \"c\" does not exist"));
+    assert!(Kubeconfig::load_merged(&[inside("absent")], None).is_err(), "there is nothing at all");
+}
