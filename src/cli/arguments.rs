@@ -54,6 +54,12 @@ pub(super) enum Command {
     Restart(DemandOptions),
     /// Has containers of a pod started without the rest of their back-off; without a name, all of them.
     ResetBackOff(DemandOptions),
+    /// Checks a configuration without an agent: every fault at once; status 1 when an agent would not start with it.
+    CheckConfig {
+        /// Flags as for the agent: --config, --config-dir and any other.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+        flags: Vec<String>,
+    },
 }
 
 /// Which log, and what of it.

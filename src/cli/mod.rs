@@ -1,6 +1,7 @@
 //! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `events`, `images`, `top`, `logs`: what the agent on this machine
 //! does and why, and what its containers write, read from its local socket;
 //! `restart`, `reset-back-off`: what may be asked of it there. `kubectl podwright` asks the agent of another machine.
+//! `check-config`: what an agent would say about a configuration; it needs no agent.
 //!
 //! Exit status: 0 when the answer was printed and, for `explain`, all is well; 1 when the pod is not known or the agent
 //! cannot be reached; 2 when the arguments are wrong; 3 when `explain` found the pod not as it should be.
@@ -13,6 +14,7 @@
 //! ```
 
 mod arguments;
+mod check_config;
 mod client;
 mod commands;
 mod jsonpath;
@@ -30,8 +32,20 @@ use client::{Client, Trouble};
 use output::Output;
 
 /// The words after the program's name that are answered here; without one, the binary is the agent.
-pub const SUBCOMMANDS: &[&str] =
-    &["ps", "explain", "actors", "trace", "plugins", "events", "images", "top", "logs", "restart", "reset-back-off"];
+pub const SUBCOMMANDS: &[&str] = &[
+    "ps",
+    "explain",
+    "actors",
+    "trace",
+    "plugins",
+    "events",
+    "images",
+    "top",
+    "logs",
+    "restart",
+    "reset-back-off",
+    "check-config",
+];
 
 /// The answer was printed and all is well.
 const WELL: i32 = 0;
@@ -70,6 +84,7 @@ fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
         Command::Logs(wanted) => logs(client, wanted),
         Command::Restart(wanted) => demand(client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(client, "/reset-back-off", wanted, "waits no longer"),
+        Command::CheckConfig { flags } => return check_config::run(flags, output),
     };
     match answered {
         Ok((text, status)) => {

@@ -54,7 +54,7 @@ const EVICTION_HARD: [(&str, &str); 5] = [
 ];
 
 /// Upstream does this while it loads the main file and nowhere else: no file, no thresholds.
-fn complete_eviction(fields: &mut Map<String, Value>) {
+pub(super) fn complete_eviction(fields: &mut Map<String, Value>) {
     let merge = fields.get("mergeDefaultEvictionSettings") == Some(&Value::Bool(true));
     let absent = !fields.contains_key("evictionHard");
     let thresholds = fields.entry("evictionHard").or_insert_with(|| json!({}));
@@ -160,7 +160,7 @@ pub fn from_json(fields: Map<String, Value>) -> Config {
     serde_json::from_value(Value::Object(fields)).expect("invariant: the fields were checked against the table")
 }
 
-fn as_text(bytes: &[u8]) -> Result<&str, String> {
+pub(super) fn as_text(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())
 }
 
@@ -197,7 +197,7 @@ fn type_meta(value: &Value) -> Result<(&str, &str), String> {
     Ok((text("kind"), text("apiVersion")))
 }
 
-fn type_checked<'a>(value: &'a Value, text: &str) -> Result<&'a Map<String, Value>, String> {
+pub(super) fn type_checked<'a>(value: &'a Value, text: &str) -> Result<&'a Map<String, Value>, String> {
     let (kind, api_version) = type_meta(value)?;
     if kind.is_empty() {
         return Err(missing("Kind", text));

@@ -14,14 +14,9 @@ const FILE_SIZE_MAX: u64 = 16 << 20;
 
 /// Loads the file of `--config`: its configuration, paths made absolute, and warnings.
 pub fn load_main(name: &str, gates: &FeatureGates) -> Result<(Config, Vec<String>), String> {
-    let load = || {
+    let load = || -> Result<(Config, Vec<String>), String> {
         let path = absolute(name)?;
-        let shown = path.display();
-        let bytes =
-            read(&path).map_err(|error| format!("failed to read kubelet config file \"{shown}\", error: {error}"))?;
-        if bytes.is_empty() {
-            return Err(format!("kubelet config file \"{shown}\" was empty"));
-        }
+        let bytes = read_main(&path)?;
         let mut file = decode::main_file(&bytes, gates)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         resolve_paths(&mut file.config, folder);
@@ -30,8 +25,23 @@ pub fn load_main(name: &str, gates: &FeatureGates) -> Result<(Config, Vec<String
     load().map_err(|error| format!("failed to load Kubelet config file {name}, error {error}"))
 }
 
+/// The bytes of a main file.
+pub(super) fn read_main(path: &Path) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let bytes =
+        read(path).map_err(|error| format!("failed to read kubelet config file \"{shown}\", error: {error}"))?;
+    not_empty(path, bytes)
+}
+
+fn not_empty(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    if bytes.is_empty() {
+        return Err(format!("kubelet config file \"{}\" was empty", path.display()));
+    }
+    Ok(bytes)
+}
+
 /// The fields that hold paths, relative ones to the main file's folder.
-fn resolve_paths(config: &mut Config, folder: &Path) {
+pub(super) fn resolve_paths(config: &mut Config, folder: &Path) {
     for path in [
         &mut config.static_pod_path,
         &mut config.authentication.x509.client_ca_file,
@@ -50,12 +60,7 @@ fn resolve_paths(config: &mut Config, folder: &Path) {
 /// Merges every drop-in below `directory` into `base`. Also returns the files passed over because of their names.
 pub fn merge_directory(base: &Config, directory: &str, gates: &FeatureGates) -> Result<(Config, Vec<String>), String> {
     let walking = |error: String| format!("failed to walk through kubelet dropin directory \"{directory}\": {error}");
-    let root = Path::new(directory);
-    std::fs::symlink_metadata(root).map_err(|error| walking(format!("lstat {directory}: {}", go_text(&error))))?;
-    let mut found = Vec::new();
-    walk(root, 0, &mut found).map_err(walking)?;
-    let (drop_ins, skipped): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|path| path.to_string_lossy().ends_with(".conf"));
+    let (drop_ins, skipped) = drop_ins(directory)?;
     let mut patches = Vec::new();
     for path in drop_ins {
         patches.push(load_drop_in(&path.to_string_lossy()).map_err(walking)?);
@@ -64,17 +69,26 @@ pub fn merge_directory(base: &Config, directory: &str, gates: &FeatureGates) -> 
     Ok((merged, skipped.iter().map(|path| path.display().to_string()).collect()))
 }
 
+/// The drop-ins below `directory` in their order, and the files passed over because of their names.
+pub(super) fn drop_ins(directory: &str) -> Result<(Vec<PathBuf>, Vec<PathBuf>), String> {
+    let walking = |error: String| format!("failed to walk through kubelet dropin directory \"{directory}\": {error}");
+    let root = Path::new(directory);
+    std::fs::symlink_metadata(root).map_err(|error| walking(format!("lstat {directory}: {}", go_text(&error))))?;
+    let mut found = Vec::new();
+    walk(root, 0, &mut found).map_err(walking)?;
+    Ok(found.into_iter().partition(|path| path.to_string_lossy().ends_with(".conf")))
+}
+
+/// The bytes of a drop-in.
+pub(super) fn read_drop_in(path: &Path) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let bytes = read(path)
+        .map_err(|error| format!("failed to read drop-in kubelet config file \"{shown}\", error: {error}"))?;
+    not_empty(path, bytes)
+}
+
 fn load_drop_in(name: &str) -> Result<Value, String> {
-    let load = || {
-        let path = absolute(name)?;
-        let shown = path.display();
-        let bytes = read(&path)
-            .map_err(|error| format!("failed to read drop-in kubelet config file \"{shown}\", error: {error}"))?;
-        if bytes.is_empty() {
-            return Err(format!("kubelet config file \"{shown}\" was empty"));
-        }
-        decode::drop_in(&bytes)
-    };
+    let load = || decode::drop_in(&read_drop_in(&absolute(name)?)?);
     load().map_err(|error| {
         // Upstream leaves the inner sentence out when only kind or version are not its own.
         if error.starts_with("unknown apiVersion/kind: ") {
@@ -124,7 +138,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn absolute(name: &str) -> Result<PathBuf, String> {
+pub(super) fn absolute(name: &str) -> Result<PathBuf, String> {
     let path = std::path::absolute(name).map_err(|error| go_text(&error))?;
     Ok(PathBuf::from(clean(&path.to_string_lossy())))
 }

@@ -1,9 +1,11 @@
 //! Feature gates: what may be set, what follows from it, and which are on.
 //!
-//! Made at start-up, then read-only. It keeps only what was set; everything else comes from the table in `gates_table`.
+//! Made at start-up, then read-only. It keeps only what was set; everything else comes from the table in `table`.
 //! Rules and texts are upstream's (`staging/src/k8s.io/component-base/featuregate/feature_gate.go`).
 
-use super::gates_table::{GATES, Gate, Stage};
+mod table;
+
+use self::table::{GATES, Gate, Stage};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Checks that upstream makes only while it starts to run: after validation, one at a time.
+//! Checks that upstream makes only while it starts to run, after validation. The agent refuses the first that fails.
 //!
 //! Pure; keeps nothing. Texts are those of `cmd/kubelet/app/server.go` and `pkg/kubelet/kubelet.go`.
 
@@ -46,63 +46,82 @@ pub const INSECURE_CIPHER_SUITES: &[&str] = &[
 
 /// The first thing that keeps this configuration from running, as the whole error text.
 pub fn check(flags: &Flags, config: &Config) -> Result<(), String> {
-    check_tls(config).map_err(|error| format!("failed to construct kubelet dependencies: {error}"))?;
-    check_running(flags, config).map_err(|error| format!("failed to run Kubelet: {error}"))
+    problems(flags, config).into_iter().next().map_or(Ok(()), Err)
 }
 
-fn check_running(flags: &Flags, config: &Config) -> Result<(), String> {
-    if flags.exit_on_lock_contention && flags.lock_file.is_empty() {
-        return Err("cannot exit on lock file contention: no lock file specified".into());
-    }
-    match config.authorization.mode.as_str() {
-        "AlwaysAllow" | "Webhook" => {}
-        "" => return Err("no authorization mode specified".into()),
-        mode => return Err(format!("unknown authorization mode {mode}")),
-    }
-    for (flag, reserved) in [("kube-reserved", &config.kube_reserved), ("system-reserved", &config.system_reserved)] {
-        check_reserved(reserved).map_err(|error| format!("--{flag} value failed to parse: {error}"))?;
-    }
+/// Everything that keeps this configuration from running, in upstream's order, each as the whole error text.
+pub fn problems(flags: &Flags, config: &Config) -> Vec<String> {
+    let parts = [
+        ("failed to construct kubelet dependencies", vec![check_ciphers(config), check_tls_version(config)]),
+        ("failed to run Kubelet", running(flags, config)),
+        ("failed to run Kubelet: failed to create kubelet", node(flags, config)),
+    ];
+    let errors = |(prefix, checks): (&'static str, Vec<Result<(), String>>)| {
+        checks.into_iter().filter_map(Result::err).map(move |error| format!("{prefix}: {error}"))
+    };
+    parts.into_iter().flat_map(errors).collect()
+}
+
+fn running(flags: &Flags, config: &Config) -> Vec<Result<(), String>> {
     let burst = flags.cpu_burst_max_percent;
-    if !(0..=100).contains(&burst) {
-        return Err(format!("--cpu-burst-max-percent {burst} must be between 0 and 100, inclusive"));
-    }
-    check_qos_reserved(&config.qos_reserved)
-        .map_err(|error| format!("--qos-reserved value failed to parse: {error}"))?;
-    if !["none", "static"].contains(&config.cpu_manager_policy.as_str()) {
-        return Err(format!("unknown policy: {:?}", config.cpu_manager_policy));
-    }
-    config.memory_manager_policy.parse::<MemoryPolicy>().map_err(|error| error.to_string())?;
-    check_node(flags, config).map_err(|error| format!("failed to create kubelet: {error}"))
+    vec![
+        refuse_if(flags.exit_on_lock_contention && flags.lock_file.is_empty(), || {
+            "cannot exit on lock file contention: no lock file specified".into()
+        }),
+        check_authorization(&config.authorization.mode),
+        check_reserved("kube-reserved", &config.kube_reserved),
+        check_reserved("system-reserved", &config.system_reserved),
+        refuse_if(!(0..=100).contains(&burst), || {
+            format!("--cpu-burst-max-percent {burst} must be between 0 and 100, inclusive")
+        }),
+        check_qos_reserved(&config.qos_reserved)
+            .map_err(|error| format!("--qos-reserved value failed to parse: {error}")),
+        refuse_if(!["none", "static"].contains(&config.cpu_manager_policy.as_str()), || {
+            format!("unknown policy: {:?}", config.cpu_manager_policy)
+        }),
+        config.memory_manager_policy.parse::<MemoryPolicy>().map(|_| ()).map_err(|error| error.to_string()),
+    ]
 }
 
-fn check_node(flags: &Flags, config: &Config) -> Result<(), String> {
-    if flags.root_dir.is_empty() {
-        return Err("invalid root directory \"\"".into());
-    }
-    if !flags.device_plugin_dir.starts_with('/') {
-        return Err(format!("bad socketPath, must be an absolute path: {}", flags.device_plugin_dir));
-    }
-    if flags.device_plugin_wait < GoDuration::ZERO {
-        return Err(format!("invalid --device-plugin-wait {}: it is negative", flags.device_plugin_wait));
-    }
-    if config.sync_frequency <= GoDuration::ZERO {
-        return Err(format!("invalid sync frequency {}", config.sync_frequency.0));
-    }
+fn node(flags: &Flags, config: &Config) -> Vec<Result<(), String>> {
+    let (plugins, wait) = (&flags.device_plugin_dir, flags.device_plugin_wait);
     let provider = &flags.cloud_provider;
-    if !["", "external"].contains(&provider.as_str()) {
-        return Err(format!(
-            "cloud provider {provider:?} was specified, but built-in cloud providers are disabled. Please set \
-             --cloud-provider=external and migrate to an external cloud provider"
-        ));
-    }
     let strategy = &config.config_map_and_secret_change_detection_strategy;
-    if !["Get", "Cache", "Watch"].contains(&strategy.as_str()) {
-        return Err(format!("unknown configmap and secret manager mode: {strategy}"));
-    }
     let size = &config.container_log_max_size;
-    QuantityText::parse(size).map(|_| ()).map_err(|error| {
-        format!("failed to initialize container log manager: failed to parse container log max size {size:?}: {error}")
-    })
+    vec![
+        refuse_if(flags.root_dir.is_empty(), || "invalid root directory \"\"".into()),
+        refuse_if(!plugins.starts_with('/'), || format!("bad socketPath, must be an absolute path: {plugins}")),
+        refuse_if(wait < GoDuration::ZERO, || format!("invalid --device-plugin-wait {wait}: it is negative")),
+        refuse_if(config.sync_frequency <= GoDuration::ZERO, || {
+            format!("invalid sync frequency {}", config.sync_frequency.0)
+        }),
+        refuse_if(!["", "external"].contains(&provider.as_str()), || {
+            format!(
+                "cloud provider {provider:?} was specified, but built-in cloud providers are disabled. Please set \
+                 --cloud-provider=external and migrate to an external cloud provider"
+            )
+        }),
+        refuse_if(!["Get", "Cache", "Watch"].contains(&strategy.as_str()), || {
+            format!("unknown configmap and secret manager mode: {strategy}")
+        }),
+        QuantityText::parse(size).map(|_| ()).map_err(|error| {
+            format!(
+                "failed to initialize container log manager: failed to parse container log max size {size:?}: {error}"
+            )
+        }),
+    ]
+}
+
+fn refuse_if(broken: bool, text: impl FnOnce() -> String) -> Result<(), String> {
+    if broken { Err(text()) } else { Ok(()) }
+}
+
+fn check_authorization(mode: &str) -> Result<(), String> {
+    match mode {
+        "AlwaysAllow" | "Webhook" => Ok(()),
+        "" => Err("no authorization mode specified".into()),
+        mode => Err(format!("unknown authorization mode {mode}")),
+    }
 }
 
 fn check_qos_reserved(reserved: &BTreeMap<String, String>) -> Result<(), String> {
@@ -124,29 +143,31 @@ fn check_qos_reserved(reserved: &BTreeMap<String, String>) -> Result<(), String>
     Ok(())
 }
 
-fn check_tls(config: &Config) -> Result<(), String> {
-    for cipher in &config.tls_cipher_suites {
-        let cipher = cipher.as_str();
-        if !CIPHER_SUITES.contains(&cipher) && !INSECURE_CIPHER_SUITES.contains(&cipher) {
-            return Err(format!("Cipher suite {cipher} not supported or doesn't exist"));
-        }
+fn check_ciphers(config: &Config) -> Result<(), String> {
+    let known = |cipher: &str| CIPHER_SUITES.contains(&cipher) || INSECURE_CIPHER_SUITES.contains(&cipher);
+    match config.tls_cipher_suites.iter().find(|cipher| !known(cipher)) {
+        Some(cipher) => Err(format!("Cipher suite {cipher} not supported or doesn't exist")),
+        None => Ok(()),
     }
-    let version = config.tls_min_version.as_str();
-    if !["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"].contains(&version) {
-        return Err(format!("unknown tls version {version:?}"));
-    }
-    Ok(())
 }
 
-fn check_reserved(reserved: &BTreeMap<String, String>) -> Result<(), String> {
+fn check_tls_version(config: &Config) -> Result<(), String> {
+    let version = config.tls_min_version.as_str();
+    let known = ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"].contains(&version);
+    refuse_if(!known, || format!("unknown tls version {version:?}"))
+}
+
+fn check_reserved(flag: &str, reserved: &BTreeMap<String, String>) -> Result<(), String> {
+    let failed = |error: String| format!("--{flag} value failed to parse: {error}");
     for (resource, amount) in reserved {
         if !["cpu", "memory", "ephemeral-storage", "pid"].contains(&resource.as_str()) {
-            return Err(format!("cannot reserve {resource:?} resource"));
+            return Err(failed(format!("cannot reserve {resource:?} resource")));
         }
-        let parsed = QuantityText::parse(amount)
-            .map_err(|error| format!("failed to parse quantity {amount:?} for {resource:?} resource: {error}"))?;
+        let parsed = QuantityText::parse(amount).map_err(|error| {
+            failed(format!("failed to parse quantity {amount:?} for {resource:?} resource: {error}"))
+        })?;
         if parsed.is_negative {
-            return Err(format!("resource quantity for {resource:?} cannot be negative: {amount}"));
+            return Err(failed(format!("resource quantity for {resource:?} cannot be negative: {amount}")));
         }
     }
     Ok(())

@@ -8,6 +8,8 @@
 //! * [`gates`] knows the release's feature gates.
 //! * [`validate`] and [`late`] judge the result.
 //! * [`acted`] names what is set but does nothing yet.
+//! * [`reload`] knows which settings may change while the agent runs.
+//! * [`review`] goes over all of this for `check-config`, and names every fault with its place.
 
 pub mod acted;
 pub mod decode;
@@ -16,10 +18,10 @@ mod fields;
 mod files;
 pub mod flags;
 pub mod gates;
-mod gates_table;
 mod labels;
 pub mod late;
 mod quantity_text;
+pub mod review;
 mod schema;
 mod types;
 pub mod validate;
@@ -125,8 +127,7 @@ fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     let (config, mut warnings) = from_files(&flags, &flag_gates)?;
     let config = flags::apply(&config, parsed);
     let gates = set_gates(&flag_gates, &config.feature_gates)?;
-    judge(&config, &gates, host)?;
-    late::check(&flags, &config)?;
+    check(&config, &flags, &gates, host)?;
     let config_from_file = !flags.config.is_empty();
     warnings.extend(insecure_defaults(&flags, &config)?);
     warnings.extend(gates.notices());
@@ -173,6 +174,15 @@ fn from_files(flags: &Flags, gates: &FeatureGates) -> Result<(Config, Vec<String
         warnings.push(format!("Skipped file in drop-in directory (does not have .conf extension) file={file:?}"));
     }
     Ok((config, warnings))
+}
+
+/// Whether an agent may run with this: as [`load`] judges it.
+///
+/// # Errors
+/// The text of [`load`]'s.
+pub fn check(config: &Config, flags: &Flags, gates: &FeatureGates, host: Host) -> Result<(), String> {
+    judge(config, gates, host)?;
+    late::check(flags, config)
 }
 
 fn judge(config: &Config, gates: &FeatureGates, host: Host) -> Result<(), String> {

@@ -8,20 +8,60 @@ use super::fields::CONFIGURATION;
 use super::fields::kinds::{Field, Kind, Printed};
 use super::gates::FeatureGates;
 use super::quantity_text::QuantityText;
+use crate::logic::formats::yaml::places::below;
 use serde_json::{Map, Value};
+
+/// The faults that the table finds in a document.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Findings {
+    /// Fields that are not in the table.
+    pub unknown: Vec<Unknown>,
+    /// Values of a wrong type, in the order of the table's keys.
+    pub wrong: Vec<WrongType>,
+}
+
+/// A field that is not in the table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unknown {
+    /// Its JSON pointer.
+    pub pointer: String,
+    /// Its path as upstream prints it (`authentication.foo`).
+    pub path: String,
+}
+
+/// A value of a wrong type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongType {
+    /// Its JSON pointer.
+    pub pointer: String,
+    /// The words of Go's decoder.
+    pub text: String,
+}
 
 /// Checks a document against the table: the known fields, without nulls, in canonical form.
 ///
 /// Unknown fields go to `unknown` as paths (`authentication.foo`). A wrong type is an error in the words of Go's decoder;
 /// the error names the first one found.
 pub fn check(document: &Map<String, Value>, unknown: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+    let (checked, found) = survey(document);
+    if let Some(first) = found.wrong.into_iter().next() {
+        return Err(first.text);
+    }
+    unknown.extend(found.unknown.into_iter().map(|unknown| unknown.path));
+    Ok(checked)
+}
+
+/// As [`check`], but goes on: the fields that are right, and everything that is not.
+pub fn survey(document: &Map<String, Value>) -> (Map<String, Value>, Findings) {
     let is_type_meta = |key: &str| key == "apiVersion" || key == "kind";
     let body: Map<String, Value> = document
         .iter()
         .filter(|(key, _)| !is_type_meta(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    check_object(&Place::root(), CONFIGURATION, &body, unknown)
+    let mut found = Findings::default();
+    let checked = check_object(&Place::root(), CONFIGURATION, &body, &mut found);
+    (checked, found)
 }
 
 /// Where in the document a check is, for error texts.
@@ -32,29 +72,42 @@ struct Place {
     keys: String,
     /// Keys with list positions: for unknown fields.
     path: String,
+    /// The JSON pointer.
+    pointer: String,
 }
 
 impl Place {
     fn root() -> Self {
-        Self { structure: "KubeletConfiguration", keys: String::new(), path: String::new() }
+        Self { structure: "KubeletConfiguration", keys: String::new(), path: String::new(), pointer: String::new() }
     }
 
     fn field(&self, key: &str) -> Self {
         let join = |before: &str| if before.is_empty() { key.to_owned() } else { format!("{before}.{key}") };
-        Self { structure: self.structure, keys: join(&self.keys), path: join(&self.path) }
+        let pointer = below(&self.pointer, key);
+        Self { structure: self.structure, keys: join(&self.keys), path: join(&self.path), pointer }
+    }
+
+    /// An entry of a list or map; Go's errors name the field that holds it.
+    fn entry(&self, key: &str) -> Self {
+        let pointer = below(&self.pointer, key);
+        Self { structure: self.structure, keys: self.keys.clone(), path: self.path.clone(), pointer }
     }
 
     fn inside(&self, go_type: &'static str, index: Option<usize>) -> Self {
         let structure = go_type.rsplit('.').next().unwrap_or(go_type);
         let path = index.map_or_else(|| self.path.clone(), |index| format!("{}[{index}]", self.path));
-        Self { structure, keys: self.keys.clone(), path }
+        Self { structure, keys: self.keys.clone(), path, pointer: self.pointer.clone() }
     }
 
-    fn mismatch(&self, found: &str, go_type: &str) -> String {
-        format!(
+    fn mismatch(&self, found: &str, go_type: &str) -> WrongType {
+        self.wrong(format!(
             "json: cannot unmarshal {found} into Go struct field {}.{} of type {go_type}",
             self.structure, self.keys
-        )
+        ))
+    }
+
+    fn wrong(&self, text: String) -> WrongType {
+        WrongType { pointer: self.pointer.clone(), text }
     }
 }
 
@@ -73,24 +126,47 @@ fn check_object(
     place: &Place,
     fields: &[Field],
     object: &Map<String, Value>,
-    unknown: &mut Vec<String>,
-) -> Result<Map<String, Value>, String> {
+    found: &mut Findings,
+) -> Map<String, Value> {
     let mut checked = Map::new();
     for (key, value) in object {
         let place = place.field(key);
         match fields.iter().find(|field| field.key == key) {
-            None => unknown.push(place.path),
+            None => found.unknown.push(Unknown { pointer: place.pointer, path: place.path }),
             // As Go's decoder, which leaves a field alone at null.
             Some(_) if value.is_null() => {}
             Some(field) => {
-                checked.insert(key.clone(), check_value(&place, field.kind, value, unknown)?);
+                let value = check_value(&place, field.kind, value, found);
+                checked.extend(value.map(|value| (key.clone(), value)));
             }
         }
     }
-    Ok(checked)
+    checked
 }
 
-fn check_value(place: &Place, kind: Kind, value: &Value, unknown: &mut Vec<String>) -> Result<Value, String> {
+fn check_value(place: &Place, kind: Kind, value: &Value, found: &mut Findings) -> Option<Value> {
+    match kind {
+        Kind::TextList => check_list(place, "[]string", value, Kind::Text("string"), found),
+        Kind::Int32List => check_list(place, "[]int32", value, Kind::Int32, found),
+        Kind::TextMap => check_map(place, "map[string]string", value, Kind::Text("string"), found),
+        Kind::BoolMap => check_map(place, "map[string]bool", value, Kind::Bool, found),
+        Kind::HeaderMap => check_map(place, "map[string][]string", value, Kind::TextList, found),
+        Kind::QuantityMap => check_map(place, "v1.ResourceList", value, Kind::Quantity, found),
+        Kind::Object(go_type, fields) => match value.as_object() {
+            Some(object) => Some(Value::Object(check_object(&place.inside(go_type, None), fields, object, found))),
+            None => note(found, Err(place.mismatch(describe(value), go_type))),
+        },
+        Kind::ObjectList(go_type, fields) => check_objects(place, go_type, fields, value, found),
+        _ => note(found, check_scalar(place, kind, value)),
+    }
+}
+
+/// The value, or `None` once its fault is among the findings.
+fn note(found: &mut Findings, checked: Result<Value, WrongType>) -> Option<Value> {
+    checked.map_err(|wrong| found.wrong.push(wrong)).ok()
+}
+
+fn check_scalar(place: &Place, kind: Kind, value: &Value) -> Result<Value, WrongType> {
     match kind {
         Kind::Bool if value.is_boolean() => Ok(value.clone()),
         Kind::Bool => Err(place.mismatch(describe(value), "bool")),
@@ -101,50 +177,22 @@ fn check_value(place: &Place, kind: Kind, value: &Value, unknown: &mut Vec<Strin
         Kind::Float => Err(place.mismatch(describe(value), "float64")),
         Kind::Text(_) | Kind::Time if value.is_string() => Ok(value.clone()),
         Kind::Text(go_type) => Err(place.mismatch(describe(value), go_type)),
-        Kind::Time => Err(place.mismatch(describe(value), "string")),
         Kind::DurationOrNumber if value.is_i64() => {
             Ok(GoDuration(value.as_i64().unwrap_or_default()).to_string().into())
         }
         Kind::Duration | Kind::DurationOrNumber => match value.as_str() {
-            Some(text) => Ok(GoDuration::parse(text)?.to_string().into()),
+            Some(text) => match GoDuration::parse(text) {
+                Ok(duration) => Ok(duration.to_string().into()),
+                Err(error) => Err(place.wrong(error)),
+            },
             None => Err(place.mismatch(describe(value), "string")),
         },
         Kind::Quantity => check_quantity(place, value),
-        Kind::TextList => {
-            check_list(place, "[]string", value, |item| check_value(place, Kind::Text("string"), item, &mut Vec::new()))
-        }
-        Kind::Int32List => {
-            check_list(place, "[]int32", value, |item| check_value(place, Kind::Int32, item, &mut Vec::new()))
-        }
-        Kind::TextMap => check_map(place, "map[string]string", value, |item| {
-            check_value(place, Kind::Text("string"), item, &mut Vec::new())
-        }),
-        Kind::BoolMap => {
-            check_map(place, "map[string]bool", value, |item| check_value(place, Kind::Bool, item, &mut Vec::new()))
-        }
-        Kind::HeaderMap => check_map(place, "map[string][]string", value, |item| {
-            check_value(place, Kind::TextList, item, &mut Vec::new())
-        }),
-        Kind::QuantityMap => check_map(place, "v1.ResourceList", value, |item| check_quantity(place, item)),
-        Kind::Object(go_type, fields) => match value.as_object() {
-            Some(object) => check_object(&place.inside(go_type, None), fields, object, unknown).map(Value::Object),
-            None => Err(place.mismatch(describe(value), go_type)),
-        },
-        Kind::ObjectList(go_type, fields) => {
-            let mut index = 0;
-            check_list(place, &format!("[]{go_type}"), value, |item| {
-                let inside = place.inside(go_type, Some(index));
-                index += 1;
-                match item.as_object() {
-                    Some(object) => check_object(&inside, fields, object, unknown).map(Value::Object),
-                    None => Err(place.mismatch(describe(item), go_type)),
-                }
-            })
-        }
+        _ => Err(place.mismatch(describe(value), "string")),
     }
 }
 
-fn check_integer(place: &Place, value: &Value, go_type: &str, min: i64, max: i64) -> Result<Value, String> {
+fn check_integer(place: &Place, value: &Value, go_type: &str, min: i64, max: i64) -> Result<Value, WrongType> {
     match value {
         Value::Number(number) => match number.as_i64().filter(|integer| (min..=max).contains(integer)) {
             Some(integer) => Ok(integer.into()),
@@ -154,41 +202,56 @@ fn check_integer(place: &Place, value: &Value, go_type: &str, min: i64, max: i64
     }
 }
 
-fn check_quantity(place: &Place, value: &Value) -> Result<Value, String> {
+fn check_quantity(place: &Place, value: &Value) -> Result<Value, WrongType> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         other => return Err(place.mismatch(describe(other), "resource.Quantity")),
     };
-    QuantityText::parse(&text)?;
+    QuantityText::parse(&text).map_err(|error| place.wrong(error))?;
     Ok(text.into())
 }
 
-fn check_list(
-    place: &Place,
-    go_type: &str,
-    value: &Value,
-    mut item: impl FnMut(&Value) -> Result<Value, String>,
-) -> Result<Value, String> {
-    match value.as_array() {
-        Some(items) => items.iter().map(&mut item).collect::<Result<Vec<_>, _>>().map(Value::Array),
-        None => Err(place.mismatch(describe(value), go_type)),
-    }
+fn check_list(place: &Place, go_type: &str, value: &Value, item: Kind, found: &mut Findings) -> Option<Value> {
+    let Some(items) = value.as_array() else {
+        return note(found, Err(place.mismatch(describe(value), go_type)));
+    };
+    let items = items.iter().enumerate();
+    Some(items.filter_map(|(index, value)| check_value(&place.entry(&index.to_string()), item, value, found)).collect())
 }
 
-fn check_map(
+fn check_map(place: &Place, go_type: &str, value: &Value, item: Kind, found: &mut Findings) -> Option<Value> {
+    let Some(entries) = value.as_object() else {
+        return note(found, Err(place.mismatch(describe(value), go_type)));
+    };
+    let checked = entries
+        .iter()
+        .filter_map(|(key, value)| Some((key.clone(), check_value(&place.entry(key), item, value, found)?)));
+    Some(Value::Object(checked.collect()))
+}
+
+fn check_objects(
     place: &Place,
-    go_type: &str,
+    go_type: &'static str,
+    fields: &[Field],
     value: &Value,
-    mut item: impl FnMut(&Value) -> Result<Value, String>,
-) -> Result<Value, String> {
-    match value.as_object() {
-        Some(entries) => {
-            let entries = entries.iter().map(|(key, entry)| Ok((key.clone(), item(entry)?)));
-            entries.collect::<Result<Map<_, _>, String>>().map(Value::Object)
+    found: &mut Findings,
+) -> Option<Value> {
+    let Some(items) = value.as_array() else {
+        return note(found, Err(place.mismatch(describe(value), &format!("[]{go_type}"))));
+    };
+    let mut checked = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let place = place.entry(&index.to_string());
+        match item.as_object() {
+            Some(object) => {
+                let inside = place.inside(go_type, Some(index));
+                checked.push(Value::Object(check_object(&inside, fields, object, found)));
+            }
+            None => found.wrong.push(place.mismatch(describe(item), go_type)),
         }
-        None => Err(place.mismatch(describe(value), go_type)),
     }
+    Some(Value::Array(checked))
 }
 
 /// Completes a checked document with every default.

@@ -40,18 +40,41 @@ pub fn parse(args: &[String]) -> Result<Parsed, ParseError> {
 fn parse_all(args: &[String], parsed: &mut Parsed) -> Result<(), String> {
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
-        if arg == "--" {
-            parsed.positional.extend(rest.cloned());
-            return Ok(());
-        }
-        if let Some(long) = arg.strip_prefix("--") {
-            parse_long(arg, long, &mut rest, parsed)?;
-        } else if let Some(letters) = arg.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-            parse_letters(letters, &mut rest, parsed)?;
-        } else {
-            parsed.positional.push(arg.clone());
-        }
+        parse_one(arg, &mut rest, parsed)?;
     }
+    Ok(())
+}
+
+/// As [`parse`], but goes on after a word that cannot be read: also each such flag with its error.
+///
+/// A flag that nobody knows takes no value here, so the words behind it up to the next flag are passed over.
+pub fn parse_each(args: &[String]) -> (Parsed, Vec<(String, String)>) {
+    let (mut parsed, mut errors) = (Parsed::default(), Vec::new());
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let Err(error) = parse_one(arg, &mut rest, &mut parsed) else { continue };
+        let (flag, has_value) = arg.split_once('=').map_or((arg.as_str(), false), |(flag, _)| (flag, true));
+        let known = flag.strip_prefix("--").is_some_and(|name| table::find(name).is_some());
+        while !known && !has_value && rest.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
+            rest.next();
+        }
+        errors.push((flag.to_owned(), error));
+    }
+    (parsed, errors)
+}
+
+fn parse_one(arg: &String, rest: &mut Rest<'_>, parsed: &mut Parsed) -> Result<(), String> {
+    if arg == "--" {
+        parsed.positional.extend(rest.by_ref().cloned());
+        return Ok(());
+    }
+    if let Some(long) = arg.strip_prefix("--") {
+        return parse_long(arg, long, rest, parsed);
+    }
+    if let Some(letters) = arg.strip_prefix('-').filter(|letters| !letters.is_empty()) {
+        return parse_letters(letters, rest, parsed);
+    }
+    parsed.positional.push(arg.clone());
     Ok(())
 }
 

@@ -15,6 +15,10 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("logs", "Prints what a container wrote, rotated files included"),
     ("restart", "Stops containers of a pod and starts them again, whatever their restart policy"),
     ("reset-back-off", "Has containers of a pod started without the rest of their back-off"),
+    (
+        "check-config",
+        "Checks a configuration without an agent: every fault at once; status 1 when an agent would not start with it",
+    ),
 ];
 
 /// A word with more mistakes is another word.

@@ -4,7 +4,7 @@ mod command_line;
 mod defaults;
 mod documents;
 mod managers;
-mod properties;
+pub(super) mod properties;
 mod starting;
 mod validation;
 
@@ -12,12 +12,12 @@ use super::{Config, Host, Invocation, Startup, StartupError, load};
 use std::path::PathBuf;
 
 /// The arguments as a program gets them.
-fn args(line: &[&str]) -> Vec<String> {
+pub(super) fn args(line: &[&str]) -> Vec<String> {
     line.iter().map(|arg| (*arg).to_owned()).collect()
 }
 
 /// Starts with these arguments on a host with unified cgroups.
-fn start(line: &[&str]) -> Result<Startup, StartupError> {
+pub(super) fn start(line: &[&str]) -> Result<Startup, StartupError> {
     load(&args(line), Host { cgroup_v1: false })
 }
 
@@ -33,19 +33,19 @@ fn failure(line: &[&str]) -> String {
 }
 
 /// A folder with configuration files, gone with the value.
-struct Folder(tempfile::TempDir);
+pub(super) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().canonicalize().expect("the folder exists").join(name)
     }
 
     /// Writes a file and returns its path as text.
-    fn write(&self, name: &str, text: &str) -> String {
+    pub fn write(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().expect("it has a folder")).expect("folders can be made");
         std::fs::write(&path, text).expect("files can be written");
@@ -53,7 +53,7 @@ impl Folder {
     }
 
     /// Writes a configuration file of these fields.
-    fn config(&self, name: &str, fields: &str) -> String {
+    pub fn config(&self, name: &str, fields: &str) -> String {
         self.write(name, &document(fields))
     }
 }

@@ -47,7 +47,7 @@ fn map_of(item: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
 }
 
 /// An object of some of these fields.
-fn object_of(fields: &'static [Field]) -> BoxedStrategy<Value> {
+pub fn object_of(fields: &'static [Field]) -> BoxedStrategy<Value> {
     let chosen: Vec<_> = fields.iter().map(|field| prop::option::weighted(0.3, value_of(field.kind))).collect();
     chosen
         .prop_map(move |values| {
@@ -57,7 +57,7 @@ fn object_of(fields: &'static [Field]) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-fn with_type(mut document: Value) -> Value {
+pub fn with_type(mut document: Value) -> Value {
     document["apiVersion"] = json!("kubelet.config.k8s.io/v1beta1");
     document["kind"] = json!("KubeletConfiguration");
     document

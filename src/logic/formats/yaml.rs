@@ -3,7 +3,10 @@
 //! The only place that reads YAML. It keeps nothing. Upstream turns every YAML document into JSON first and decodes that;
 //! so do we, because the odd corners (old octal numbers, `yes` and `no`, whole floats) then agree in all readers.
 
+pub mod places;
+
 use serde_json::Value;
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 /// The treatment of a key that a mapping has already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +66,13 @@ fn first_of_many(text: &str, duplicate_keys: Duplicates) -> Result<Value, YamlEr
 }
 
 fn options(duplicate_keys: Duplicates) -> serde_saphyr::Options {
+    options_with(match duplicate_keys {
+        Duplicates::Refuse => DuplicateKeyPolicy::Error,
+        Duplicates::LastWins => DuplicateKeyPolicy::LastWins,
+    })
+}
+
+fn options_with(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
     let mut aliases = serde_saphyr::options::AliasLimits::default();
     aliases.max_total_replayed_events = REPLAYED_EVENTS_MAX;
     serde_saphyr::options! {
@@ -71,10 +81,7 @@ fn options(duplicate_keys: Duplicates) -> serde_saphyr::Options {
         // A snippet would carry the text, and with it perhaps a secret, into logs.
         with_snippet: false,
         legacy_octal_numbers: true,
-        duplicate_keys: match duplicate_keys {
-            Duplicates::Refuse => serde_saphyr::options::DuplicateKeyPolicy::Error,
-            Duplicates::LastWins => serde_saphyr::options::DuplicateKeyPolicy::LastWins,
-        },
+        duplicate_keys: duplicate_keys,
     }
 }
 
