@@ -174,6 +174,7 @@ pub struct NodeAdapters {
 }
 
 /// All that the agent is made of. `wiring` gives each actor its own of it.
+#[derive(Clone)]
 pub struct Agent {
     /// See [`Settings`].
     pub settings: Settings,

@@ -3,7 +3,7 @@
 //! Parent: none. A failure beyond a child's budget ends Root as failed, and the process with it: the service manager
 //! starts it anew, and running containers are adopted. Keeps nothing but who its children are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +14,16 @@ use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Trace;
 use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
-use crate::messages::root::{Child, RootMsg};
+use crate::messages::root::{Child, LiveSettings, RootMsg};
 use crate::platform::host::systemd::ServiceManager;
 
 /// A turn open for longer is a fault: it is logged, and the watchdog is not fed.
 pub const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How often stuck turns are looked for where nobody watches.
 const WATCH_PERIOD: Duration = Duration::from_secs(10);
+
+/// Wait before children that had no room for their settings get them again.
+const TELL_RETRY: Duration = Duration::from_millis(100);
 
 /// How often memory that was freed goes back to the kernel.
 const RELEASE_PERIOD: Duration = Duration::from_secs(30);
@@ -39,6 +42,10 @@ pub trait Children: Send {
     fn vacate(&self, child: Child, why: String, context: &Context<RootMsg>);
     /// Has `teacher` tell everything once more that `learner` has to hear.
     fn ask_to_repeat(&self, teacher: Child, learner: Child, context: &Context<RootMsg>);
+    /// Children start with these settings from now on. Gives those whose part of them changed.
+    fn follow(&mut self, settings: &LiveSettings) -> BTreeSet<Child>;
+    /// Tells a child its part of the newest settings; false when it has no room for them.
+    fn tell_settings(&self, child: Child, context: &Context<RootMsg>) -> bool;
 }
 
 /// The actor's arguments.
@@ -58,6 +65,8 @@ pub struct Root {
     args: Args,
     children: BTreeMap<Child, Slot>,
     stopping: Option<RpcReplyPort<()>>,
+    /// Children whose mailboxes had no room yet for their newest settings.
+    untold: BTreeSet<Child>,
     /// When memory was last given back, by uptime; first as soon as the start is over.
     released: Option<Duration>,
 }
@@ -68,7 +77,8 @@ impl Actor for Root {
     type Args = Args;
 
     fn begin(args: Args, context: &mut Context<RootMsg>) -> Self {
-        let mut root = Self { args, children: BTreeMap::new(), stopping: None, released: None };
+        let mut root =
+            Self { args, children: BTreeMap::new(), stopping: None, untold: BTreeSet::new(), released: None };
         for spec in TREE {
             let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
             let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
@@ -94,6 +104,12 @@ impl Actor for Root {
                 }
                 context.stop();
             }
+            RootMsg::Reload(settings, reply) => {
+                self.untold.extend(self.args.children.follow(&settings));
+                self.tell_settings(context);
+                let _ = reply.send(()); // The asker may have left.
+            }
+            RootMsg::TellDue => self.tell_settings(context),
             RootMsg::WatchDue => {
                 self.watch();
                 self.release_memory(context.clock().uptime());
@@ -143,6 +159,15 @@ impl Root {
     fn ask_to_repeat(&self, child: Child, context: &Context<RootMsg>) {
         for teacher in self.children[&child].spec.learns_from {
             self.args.children.ask_to_repeat(*teacher, child, context);
+        }
+    }
+
+    /// Gives children their newest settings. One that is away begins with them.
+    fn tell_settings(&mut self, context: &mut Context<RootMsg>) {
+        let children = &self.args.children;
+        self.untold.retain(|child| !children.tell_settings(*child, context));
+        if !self.untold.is_empty() {
+            context.after(TELL_RETRY, RootMsg::TellDue);
         }
     }
 

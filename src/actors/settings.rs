@@ -23,6 +23,7 @@ use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
 use crate::logic::resources::node_cgroups::{MachineSize, NodeCgroups};
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::{ServedLogs, StreamSettings};
+use crate::messages::root::LiveSettings;
 
 /// The configuration, as far as actors act on it: a part for each domain, of which an actor is given its own. Units
 /// are in the types.
@@ -58,6 +59,29 @@ pub struct Settings {
     pub statistics: StatisticsSettings,
     /// The endpoints that are answered over HTTP.
     pub serving: ServingSettings,
+}
+
+impl Settings {
+    /// The part that may change while the agent runs.
+    pub fn live(&self) -> LiveSettings {
+        LiveSettings {
+            image_gc: self.images.gc,
+            pulls: self.images.pulls,
+            eviction: self.resources.eviction.clone(),
+            log_rotation: self.logs.rotation,
+            update_period: self.node.update_period,
+            report_period: self.node.report_period,
+        }
+    }
+
+    /// These settings with another such part.
+    pub fn with(mut self, live: &LiveSettings) -> Self {
+        (self.images.gc, self.images.pulls) = (live.image_gc, live.pulls);
+        self.resources.eviction = live.eviction.clone();
+        self.logs.rotation = live.log_rotation;
+        (self.node.update_period, self.node.report_period) = (live.update_period, live.report_period);
+        self
+    }
 }
 
 /// The configuration of pods and their containers.

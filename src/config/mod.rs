@@ -1,6 +1,6 @@
 //! Flags and files to one validated [`Config`], as the Kubernetes 1.36 kubelet reads them.
 //!
-//! Read once, before anything runs; a change needs a restart, as upstream has it. Imports `logic` alone. The steps, low
+//! Read before anything runs, and again at a reload; upstream reads once. Imports `logic` alone. The steps, low
 //! precedence first: built-in defaults, the file of `--config`, drop-ins of `--config-dir`, the command line.
 //!
 //! * [`flags`] reads the command line and lays it over the configuration.
@@ -34,6 +34,7 @@ pub use acted::{NOT_YET_ACTED_ON, set_but_not_acted_on};
 pub use duration::GoDuration;
 pub use flags::{Flags, LOCAL_SOCKET};
 pub use gates::FeatureGates;
+pub use review::reload;
 pub use types::*;
 pub use validate::Host;
 pub use version::KUBERNETES_VERSION;

@@ -24,7 +24,7 @@ use crate::platform::cgroup::{self, CgroupManager};
 use crate::platform::host::clock::{Clock, SystemClock};
 use crate::platform::host::systemd::Watchdog;
 use crate::server::rpc::RpcListener;
-use crate::server::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener};
+use crate::server::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener, ShownConfig};
 use crate::telemetry::{Metrics, ObservedCgroups};
 
 /// Tries of `RuntimeConfig`, and the wait between them (CRI-05).
@@ -39,7 +39,7 @@ pub(super) async fn assemble(
     facts: &HostFacts,
     watchdog: Option<Watchdog>,
     visitors: &Handle,
-) -> Result<Arc<Agent>, String> {
+) -> Result<Assembled, String> {
     let config = &invocation.config;
     let metrics = Metrics::new(invocation.gates.clone()).with_tasks_of([Handle::current(), visitors.clone()]);
     let metrics = Arc::new(metrics);
@@ -72,9 +72,19 @@ pub(super) async fn assemble(
     };
     let adapters = adapters::adapters(means)?;
     let mut agent = Agent { settings, adapters, directory, trace, listeners: vec![] };
-    let backend = Arc::new(Backend::of(&agent, metrics, pages(invocation)?));
+    let configz = ShownConfig::from(shown(invocation)?);
+    let version = config::KUBERNETES_VERSION.to_owned();
+    let pages = Pages { configz: configz.clone(), version, flags: invocation.shown_flags.clone() };
+    let backend = Arc::new(Backend::of(&agent, metrics, pages));
     agent.listeners = listeners(invocation, &agent, &backend, visitors)?;
-    Ok(Arc::new(agent))
+    Ok(Assembled { agent: Arc::new(agent), configz })
+}
+
+/// The agent before it runs, and what a reload changes beside it.
+pub(super) struct Assembled {
+    pub agent: Arc<Agent>,
+    /// The body of `/configz`.
+    pub configz: ShownConfig,
 }
 
 fn runtime(config: &Config, metrics: &Metrics) -> Result<GrpcRuntime, String> {
@@ -117,12 +127,9 @@ fn listeners(
     Ok(listeners.into_iter().map(|listener| Elsewhere::serve(listener, visitors)).collect())
 }
 
-/// The pages of the server about the start.
-fn pages(invocation: &Invocation) -> Result<Pages, String> {
-    let configz =
-        serde_json::to_string(&Configz(&invocation.config, &invocation.flags)).map_err(|error| error.to_string())?;
-    let version = config::KUBERNETES_VERSION.to_owned();
-    Ok(Pages { configz, version, flags: invocation.shown_flags.clone() })
+/// The configuration as `/configz` shows it.
+pub(super) fn shown(invocation: &Invocation) -> Result<String, String> {
+    serde_json::to_string(&Configz(&invocation.config, &invocation.flags)).map_err(|error| error.to_string())
 }
 
 /// Asks the runtime who makes cgroups; its word counts over the configuration's (CFG-31, CFG-32).

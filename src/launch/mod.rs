@@ -9,6 +9,7 @@ mod assembly;
 mod credential_providers;
 mod host;
 mod node;
+mod reload;
 mod resource_managers;
 mod serving;
 mod settings;
@@ -33,6 +34,8 @@ use crate::platform::host::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::host::process;
 use crate::platform::host::systemd;
 use crate::telemetry;
+use assembly::Assembled;
+use reload::Reloader;
 use threads::Threads;
 
 /// Runs the program with these arguments, the program's name left out; the status to exit with.
@@ -61,7 +64,7 @@ pub fn run(args: &[String]) -> ExitCode {
         Ok(threads) => threads,
         Err(error) => return fail(&format!("failed to run Kubelet: start threads: {error}")),
     };
-    let status = match threads.tree.block_on(serve(invocation, threads.visitors.handle())) {
+    let status = match threads.tree.block_on(serve(args, invocation, threads.visitors.handle())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => fail(&format!("failed to run Kubelet: {problem}")),
     };
@@ -75,7 +78,9 @@ fn fail(problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> {
+async fn serve(args: &[String], invocation: Invocation, visitors: &Handle) -> Result<(), String> {
+    // From here on the signal ends nobody.
+    let reloads = signal(SignalKind::hangup()).map_err(|error| format!("wait for SIGHUP: {error}"))?;
     let facts = host::facts(&invocation)?;
     let config = &invocation.config;
     let _telemetry = telemetry::init(&config.logging, config.tracing.as_ref(), &facts.node_name)
@@ -88,18 +93,20 @@ async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> 
     let invocation = host::at_real_root(invocation)?;
     host::tune_kernel(&invocation, &KernelTunables::at(PathBuf::from("/")))?;
     let watchdog = systemd::watchdog().map_err(|error| error.to_string())?;
-    let agent = assembly::assemble(&invocation, &facts, watchdog, visitors).await?;
+    let Assembled { agent, configz } = assembly::assemble(&invocation, &facts, watchdog, visitors).await?;
     let (address, root) = wiring::start(Arc::clone(&agent));
     visitors.spawn(threads::watch(Arc::clone(&agent.trace)));
     if let Err(error) = systemd::notify_ready() {
         tracing::warn!(%error, "the service manager cannot be told that the agent has started");
     }
     tracing::info!(node = agent.settings.node_name, "Started kubelet");
+    let reloader = Reloader::new(args, invocation, &agent, address.clone(), configz);
     tokio::select! {
         biased;
         () = stop_signal() => {}
         () = lock.wanted() => tracing::info!("another agent wants the lock, leaving"),
         _ = root.wait(None) => return Err("the root of the actor tree gave up".to_owned()),
+        () = reloader.run(reloads) => {}
     }
     shut_down(&address).await;
     Ok(())

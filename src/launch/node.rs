@@ -32,6 +32,7 @@ pub(super) fn settings(
     let external_cloud_provider = flags.cloud_provider == "external";
     let architecture = go_architecture(std::env::consts::ARCH).to_owned();
     let taints = config.register_with_taints.iter();
+    let [update_period, report_period] = periods(config)?;
     let version = if flags.version.starts_with('v') { &*flags.version } else { KUBERNETES_VERSION };
     Ok(NodeSettings {
         identity: NodeIdentity {
@@ -60,8 +61,8 @@ pub(super) fn settings(
         },
         register: config.register_node,
         read_on_exists_only: invocation.gates.enabled("KubeletRegistrationGetOnExistsOnly"),
-        update_period: positive("nodeStatusUpdateFrequency", config.node_status_update_frequency)?,
-        report_period: positive("nodeStatusReportFrequency", config.node_status_report_frequency)?,
+        update_period,
+        report_period,
         lease_seconds: config.node_lease_duration_seconds,
         names_alone_serve: invocation.gates.enabled("AllowDNSOnlyNodeCSR"),
         booted: host.booted,
@@ -72,6 +73,14 @@ pub(super) fn settings(
         pod_cidr: config.pod_cidr.clone(),
         shutdown: shutdown(invocation, node_name),
     })
+}
+
+/// How often the status is made, and how often it is sent although nothing changed.
+pub(super) fn periods(config: &Config) -> Result<[Duration; 2], String> {
+    Ok([
+        positive("nodeStatusUpdateFrequency", config.node_status_update_frequency)?,
+        positive("nodeStatusReportFrequency", config.node_status_report_frequency)?,
+    ])
 }
 
 /// Periods by priority take the place of the total and its part (NODE-42); without a gate there are none.

@@ -38,6 +38,7 @@ use crate::logic::resources::{
     CgroupVersion, CpuBurst, EPHEMERAL_STORAGE, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
 };
 use crate::logic::serving::{ServedLogs, StreamSettings};
+use crate::messages::root::LiveSettings;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::node_facts::LinuxNodeFacts;
 
@@ -78,6 +79,23 @@ pub fn settings(
         },
         serving: serving(invocation),
         node,
+    })
+}
+
+/// The part of the settings that a reload may change.
+///
+/// # Errors
+/// As [`settings`].
+pub fn live(invocation: &Invocation, node_name: &str) -> Result<LiveSettings, String> {
+    let config = &invocation.config;
+    let [update_period, report_period] = super::node::periods(config)?;
+    Ok(LiveSettings {
+        image_gc: image_gc(config),
+        pulls: pulls(config),
+        eviction: eviction(invocation, node_name)?,
+        log_rotation: log_rotation(config)?,
+        update_period,
+        report_period,
     })
 }
 
@@ -159,11 +177,7 @@ fn images(invocation: &Invocation) -> Result<ImageSettings, String> {
         invocation.gates.enabled("KubeletServiceAccountTokenForCredentialProviders"),
     )?;
     Ok(ImageSettings {
-        pulls: PullLimits {
-            parallel_max: pulls_max(config),
-            rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
-            burst: u32::try_from(config.registry_burst).unwrap_or(0),
-        },
+        pulls: pulls(config),
         credential_providers: credential_providers.into(),
         verification: image_verification(invocation),
         gc: image_gc(config),
@@ -261,6 +275,14 @@ fn crash_loop(config: &Config) -> BackoffPolicy {
     match reduced {
         true => BackoffPolicy::reduced_crash_loop(set.unwrap_or(Duration::from_secs(60))),
         false => BackoffPolicy::crash_loop(set.unwrap_or(Duration::from_secs(300))),
+    }
+}
+
+fn pulls(config: &Config) -> PullLimits {
+    PullLimits {
+        parallel_max: pulls_max(config),
+        rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
+        burst: u32::try_from(config.registry_burst).unwrap_or(0),
     }
 }
 

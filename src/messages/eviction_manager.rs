@@ -4,6 +4,7 @@ use super::{Ended, describe};
 use ractor::RpcReplyPort;
 
 use crate::cri::ImageFsInfo;
+use crate::logic::eviction::EvictionSettings;
 use crate::logic::eviction::layout::Devices;
 use crate::logic::eviction::ranking::Candidate;
 use crate::logic::eviction::record::EvictionRecord;
@@ -26,6 +27,17 @@ pub struct NodeLook {
     pub limited: Vec<Candidate>,
 }
 
+/// A wait that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+pub enum EvictionWait {
+    /// Before a look.
+    LookDue,
+    /// `PodManager` may have room by now for evictions that it refused.
+    OrderAgain,
+    /// Evicted pods should have ended by now.
+    CleanupOverdue,
+}
+
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum EvictionManagerMsg {
@@ -40,8 +52,11 @@ pub enum EvictionManagerMsg {
         /// Takes the decisions, the oldest first.
         reply: RpcReplyPort<Vec<EvictionRecord>>,
     },
-    /// From itself: time to look.
-    LookDue,
+    /// From itself: a wait is over.
+    #[strum(transparent)]
+    Due(EvictionWait),
+    /// From Root: the configuration was read again.
+    SettingsChanged(Box<EvictionSettings>),
     /// From itself: the kernel says that memory may run short, or cannot say so.
     MemoryRanShort(Ended<(), AlarmError>),
     /// From itself: a look ended.
@@ -50,12 +65,8 @@ pub enum EvictionManagerMsg {
     Reclaimed(Ended<Box<NodeLook>>),
     /// From itself: the pods that may be evicted, and what they use.
     Measured(Ended<Vec<Candidate>>),
-    /// From itself: `PodManager` may have room by now for evictions that it refused.
-    OrderAgain,
     /// From `PodManager`: an evicted pod has ended, and its volumes and cgroup are gone.
     PodOver(PodUid),
-    /// From itself: evicted pods should have ended by now.
-    CleanupOverdue,
 }
 
 describe!(EvictionManagerMsg, message => match message {

@@ -1,8 +1,15 @@
 //! To `Root`.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use ractor::RpcReplyPort;
 
 use super::{Panicked, describe};
+use crate::logic::eviction::EvictionSettings;
+use crate::logic::images::image_garbage::ImageGcPolicy;
+use crate::logic::images::pull_queue::PullLimits;
+use crate::logic::logs::log_rotation::RotationPolicy;
 
 /// Root's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::EnumIter)]
@@ -73,6 +80,23 @@ pub enum Child {
     Server,
 }
 
+/// The settings that may change while the agent runs, in the words of those that act on them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveSettings {
+    /// When images that nobody uses go.
+    pub image_gc: ImageGcPolicy,
+    /// How pulls are limited.
+    pub pulls: PullLimits,
+    /// Thresholds of eviction, and its periods.
+    pub eviction: EvictionSettings,
+    /// How logs of containers are rotated; `None` when they are not.
+    pub log_rotation: Option<RotationPolicy>,
+    /// `nodeStatusUpdateFrequency`.
+    pub update_period: Duration,
+    /// `nodeStatusReportFrequency`.
+    pub report_period: Duration,
+}
+
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum RootMsg {
@@ -82,6 +106,11 @@ pub enum RootMsg {
     Shutdown(RpcReplyPort<()>),
     /// From itself: all children have stopped.
     AllStopped(Result<(), Panicked>),
+    /// From `main`: these settings hold from now on. Answered once Root keeps them: children
+    /// start with them from then on, and a child without room hears of them a little later.
+    Reload(Arc<LiveSettings>, RpcReplyPort<()>),
+    /// From itself: tell settings to children that had no room for them.
+    TellDue,
     /// From itself: look for stuck turns, and feed the watchdog if there are none.
     WatchDue,
 }

@@ -69,6 +69,13 @@ pub enum Observation<'a> {
         /// The signal or the limit.
         signal: &'static str,
     },
+    /// The configuration was read again while the agent runs.
+    ConfigReloaded {
+        /// Whether it holds now; else what ran goes on.
+        accepted: bool,
+        /// When.
+        at: Moment,
+    },
     /// When the last shutdown of the node began and ended.
     NodeShutdown(ShutdownTimes),
     /// The figures of a signal were used to choose a pod to evict.

@@ -7,7 +7,7 @@
 pub(super) mod open_streams;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::backend::open_streams::Streams;
@@ -99,11 +99,33 @@ fn sources(agent: &Agent) -> Sources {
     }
 }
 
+/// The configuration in force as JSON, for `/configz`. A reload exchanges it; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ShownConfig(Arc<RwLock<Arc<str>>>);
+
+impl ShownConfig {
+    /// Shows this one from now on.
+    pub fn set(&self, json: String) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = json.into();
+    }
+
+    /// The configuration in force.
+    pub fn get(&self) -> Arc<str> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl From<String> for ShownConfig {
+    fn from(json: String) -> Self {
+        Self(Arc::new(RwLock::new(json.into())))
+    }
+}
+
 /// Decisions at the start, for the pages.
 #[derive(Debug, Default)]
 pub struct Pages {
-    /// The body of `/configz`: the effective configuration as JSON.
-    pub configz: String,
+    /// The body of `/configz`.
+    pub configz: ShownConfig,
     /// The release whose behaviour this is, such as `v1.36.0`.
     pub version: String,
     /// Every flag with its value as text; secrets are not in it.

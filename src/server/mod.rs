@@ -54,5 +54,6 @@ pub(crate) mod tests;
 
 pub use backend::Backend;
 pub use backend::Pages;
+pub use backend::ShownConfig;
 pub use backend::open_streams::Streams;
 pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};

@@ -138,7 +138,7 @@ async fn reset_slis(State(shared): State<Shared>) -> Reply {
 }
 
 async fn configz(State(shared): State<Shared>) -> Reply {
-    reply::json_body(StatusCode::OK, shared.pages.configz.clone())
+    reply::json_body(StatusCode::OK, shared.pages.configz.get().to_string())
 }
 
 async fn actors(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {

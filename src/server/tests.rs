@@ -187,7 +187,7 @@ impl Node {
         let mut settings = settings(&root_dir);
         configure(&mut settings);
         let mut agent = Agent { settings, adapters, directory, trace, listeners: vec![] };
-        let pages = Pages { configz: r#"{"kubeletconfig":{}}"#.into(), ..Pages::default() };
+        let pages = Pages { configz: r#"{"kubeletconfig":{}}"#.to_owned().into(), ..Pages::default() };
         let backend = Arc::new(Backend::of(&agent, Arc::clone(&metrics), pages));
         let before = Node0 { socket: folder.path().join(LocalSocket::NAME), backend: Arc::clone(&backend) };
         agent.listeners = listeners(&before);

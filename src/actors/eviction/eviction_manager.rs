@@ -37,7 +37,7 @@ use crate::logic::node::node_status::NodeNews;
 use crate::logic::resources::is_critical;
 use crate::messages::Ended;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::eviction_manager::{EvictionManagerMsg, NodeLook};
+use crate::messages::eviction_manager::{EvictionManagerMsg, EvictionWait, NodeLook};
 use crate::messages::images::image_gc::ImageGcMsg;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
@@ -146,11 +146,12 @@ impl Actor for EvictionManager {
                 // The asker may have left.
                 let _ = reply.send(self.records.of(&namespace, &name, context.clock().uptime()));
             }
-            EvictionManagerMsg::LookDue => {
+            EvictionManagerMsg::Due(EvictionWait::LookDue) => {
                 if matches!(self.stage, Stage::Waiting(_)) {
                     self.look(context);
                 }
             }
+            EvictionManagerMsg::SettingsChanged(settings) => self.follow(*settings, context),
             EvictionManagerMsg::MemoryRanShort(outcome) => self.take_alarm(outcome, context),
             EvictionManagerMsg::Looked(outcome) => match outcome.into_result() {
                 Ok(look) => self.looked(*look, context),
@@ -169,7 +170,7 @@ impl Actor for EvictionManager {
                     self.wait(PACE_MAX, context);
                 }
             },
-            EvictionManagerMsg::OrderAgain => self.give_orders(context),
+            EvictionManagerMsg::Due(EvictionWait::OrderAgain) => self.give_orders(context),
             EvictionManagerMsg::PodOver(uid) => {
                 if let Stage::Cleaning(pods, timer) = &mut self.stage
                     && pods.remove(&uid)
@@ -181,7 +182,7 @@ impl Actor for EvictionManager {
                     self.look(context);
                 }
             }
-            EvictionManagerMsg::CleanupOverdue => {
+            EvictionManagerMsg::Due(EvictionWait::CleanupOverdue) => {
                 if let Stage::Cleaning(pods, _) = &self.stage {
                     tracing::info!(?pods, "Eviction manager: timed out waiting for pods to be cleaned up");
                     // Another pod may be the right one by now.
@@ -194,8 +195,22 @@ impl Actor for EvictionManager {
 }
 
 impl EvictionManager {
+    /// Other thresholds and periods hold from now on; they are looked at as soon as nothing else is under way.
+    fn follow(&mut self, settings: EvictionSettings, context: &mut Context<EvictionManagerMsg>) {
+        for text in ignored(&settings.thresholds) {
+            tracing::warn!("{text}");
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.reconfigure(&settings.thresholds, settings.transition);
+        }
+        self.args.settings = settings;
+        if matches!(self.stage, Stage::Waiting(_)) {
+            self.look(context);
+        }
+    }
+
     fn wait(&mut self, delay: Duration, context: &mut Context<EvictionManagerMsg>) {
-        self.stage = Stage::Waiting(Some(context.after(delay, EvictionManagerMsg::LookDue)));
+        self.stage = Stage::Waiting(Some(context.after(delay, EvictionManagerMsg::Due(EvictionWait::LookDue))));
     }
 
     fn look(&mut self, context: &mut Context<EvictionManagerMsg>) {
@@ -426,12 +441,12 @@ impl EvictionManager {
             self.records.keep(uid, &order.pod, order.cause, context.clock().uptime());
         }
         if self.orders.wait_for_room() {
-            context.after(ORDER_RETRY, EvictionManagerMsg::OrderAgain);
+            context.after(ORDER_RETRY, EvictionManagerMsg::Due(EvictionWait::OrderAgain));
         }
     }
 
     fn clean(&mut self, evicted: BTreeSet<PodUid>, context: &mut Context<EvictionManagerMsg>) {
-        let timer = context.after(CLEANUP_MAX, EvictionManagerMsg::CleanupOverdue);
+        let timer = context.after(CLEANUP_MAX, EvictionManagerMsg::Due(EvictionWait::CleanupOverdue));
         self.stage = Stage::Cleaning(evicted, timer);
     }
 }

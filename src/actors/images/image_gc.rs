@@ -46,6 +46,7 @@ struct Running {
 }
 
 /// The actor's arguments.
+#[derive(Clone)]
 pub struct Args {
     /// The node's name, for its Events.
     pub node_name: String,
@@ -151,11 +152,28 @@ impl Actor for ImageGc {
                     Err(problem) => self.fail(&problem, context),
                 }
             }
+            ImageGcMsg::PolicyChanged(policy) => self.follow(policy, context),
         }
     }
 }
 
 impl ImageGc {
+    /// Images are judged by another policy from now on, at once unless a pass is under way.
+    fn follow(&mut self, policy: ImageGcPolicy, context: &mut Context<ImageGcMsg>) {
+        Arc::make_mut(&mut self.args).policy = policy;
+        self.garbage.follow(policy);
+        if self.looking || self.running.is_some() {
+            return;
+        }
+        if let Some(timer) = self.next.take() {
+            context.cancel(timer);
+        }
+        if !policy.is_off() {
+            self.aged = false;
+            self.look(context);
+        }
+    }
+
     /// The image stays, unless it is just being removed. Where too many wait for that, the answer is a guess: then a
     /// container that is made in vain is made again.
     fn hand_out(&mut self, reference: &str, reply: RpcReplyPort<bool>, context: &Context<ImageGcMsg>) {

@@ -64,6 +64,9 @@ impl Actor for NodeLease {
             }
             NodeLeaseMsg::PauseOver => self.step(Input::PauseOver, context),
             NodeLeaseMsg::Answered(outcome) => self.step(outcome.map_or(Input::Failed, |input| *input), context),
+            NodeLeaseMsg::LimitChanged(limit) => {
+                self.api = self.args.api.as_ref().map(|api| api.on(Lane::Heartbeat).within(limit));
+            }
             NodeLeaseMsg::NodeRegistered => {
                 // The first try may have come too early to find the Node.
                 if self.keeper.is_idle() && !self.keeper.holds() {

@@ -36,6 +36,8 @@ pub struct LogRotator {
     /// `None` when logs are not rotated.
     rotation: Option<LogRotation>,
     timer: Option<(Duration, OperationId)>,
+    /// It is waited for writes.
+    is_listening: bool,
     /// The last message about a log that cannot be kept small, so that it is said once.
     said: BTreeMap<ContainerId, String>,
 }
@@ -47,7 +49,7 @@ impl Actor for LogRotator {
 
     fn begin(args: Args, context: &mut Context<LogRotatorMsg>) -> Self {
         let rotation = args.policy.map(LogRotation::new);
-        let rotator = Self { args, rotation, timer: None, said: BTreeMap::new() };
+        let mut rotator = Self { args, rotation, timer: None, is_listening: false, said: BTreeMap::new() };
         if rotator.rotation.is_some() {
             rotator.listen(context);
         }
@@ -55,6 +57,11 @@ impl Actor for LogRotator {
     }
 
     fn receive(&mut self, message: LogRotatorMsg, context: &mut Context<LogRotatorMsg>) {
+        if let LogRotatorMsg::PolicyChanged(policy) = message {
+            self.follow(policy, context);
+            return self.set_timer(context);
+        }
+        self.is_listening &= !matches!(message, LogRotatorMsg::Written(_));
         let Some(rotation) = &mut self.rotation else { return };
         let now = context.clock().uptime();
         let orders = match message {
@@ -70,6 +77,7 @@ impl Actor for LogRotator {
                 self.timer = None;
                 rotation.due(now)
             }
+            LogRotatorMsg::PolicyChanged(_) => vec![], // Taken above.
             LogRotatorMsg::Looked(ids, looks) => self.looked(&ids, looks, now),
             LogRotatorMsg::Reopened(id, outcome) => {
                 let done = self.outcome(&id, "open the missing log", outcome).is_some();
@@ -92,7 +100,21 @@ impl Actor for LogRotator {
 }
 
 impl LogRotator {
-    fn listen(&self, context: &mut Context<LogRotatorMsg>) {
+    /// Another policy holds from now on, also for logs that nobody writes to any more.
+    fn follow(&mut self, policy: Option<RotationPolicy>, context: &mut Context<LogRotatorMsg>) {
+        self.args.policy = policy;
+        match (policy, &mut self.rotation) {
+            (Some(policy), Some(rotation)) => rotation.follow(policy, context.clock().uptime()),
+            (Some(policy), none) => *none = Some(LogRotation::new(policy)),
+            (None, rotation) => *rotation = None,
+        }
+        if self.rotation.is_some() && !self.is_listening {
+            self.listen(context);
+        }
+    }
+
+    fn listen(&mut self, context: &mut Context<LogRotatorMsg>) {
+        self.is_listening = true;
         let logs = Arc::clone(&self.args.logs);
         context.start("wait for writes", "logs", async move { logs.written().await }, LogRotatorMsg::Written);
     }

@@ -5,11 +5,13 @@
 //! * `documents` reads the files, `origins` remembers which of them set which value.
 //! * `causes` finds the values that a broken rule is about.
 //! * `named_files` looks at the files that the configuration names.
+//! * [`reload`] compares what was read with what runs.
 
 mod causes;
 mod documents;
 mod named_files;
 mod origins;
+pub mod reload;
 #[cfg(test)]
 mod tests;
 

@@ -53,7 +53,7 @@ pub fn soft_grace(pod: &Pod, grace_max: Duration) -> Duration {
 }
 
 /// The configuration of eviction. Units are in the types.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EvictionSettings {
     /// The node's name, for its Events.
     pub node_name: String,

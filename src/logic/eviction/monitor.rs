@@ -65,6 +65,11 @@ impl Monitor {
         self.due = self.due.iter().filter_map(|at| place(*at)).collect();
     }
 
+    /// Conditions outlast their causes by this from now on.
+    pub fn outlast(&mut self, transition: Duration) {
+        self.transition = transition;
+    }
+
     /// Takes one look at everything.
     pub fn look(&mut self, observations: &Observations, uptime: Duration) -> Findings {
         let met: BTreeSet<usize> =

@@ -37,6 +37,12 @@ impl Watch {
         self.monitor.follow(self.layout.thresholds(configured));
     }
 
+    /// Other thresholds and periods from now on. Thresholds that stay keep their grace periods, and conditions go on.
+    pub fn reconfigure(&mut self, configured: &[Threshold], transition: Duration) {
+        self.monitor.follow(self.layout.thresholds(configured));
+        self.monitor.outlast(transition);
+    }
+
     /// The file systems, as far as they are known.
     pub fn layout(&self) -> DiskLayout {
         self.layout

@@ -190,6 +190,11 @@ impl ImageGarbage {
         Self { policy, born, records: BTreeMap::new(), handed_out: BTreeMap::new() }
     }
 
+    /// Images are judged by another policy from now on; their ages go on.
+    pub fn follow(&mut self, policy: ImageGcPolicy) {
+        self.policy = policy;
+    }
+
     /// A pod was given this image, by ID or name; its container may not be there yet. Upstream looks at containers alone,
     /// and an old image can go between the look and the container's making.
     pub fn handed_out(&mut self, reference: &str, now: Duration) {

@@ -12,7 +12,7 @@ use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::Steady;
 
 /// How pulls are limited.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullLimits {
     /// At once; `None` for no limit.
     pub parallel_max: Option<usize>,
@@ -71,6 +71,11 @@ impl PullQueue {
             queue: VecDeque::new(),
             running: BTreeMap::new(),
         }
+    }
+
+    /// Other limits from now on. Pulls under way go on, and a larger burst fills up at its rate.
+    pub fn follow(&mut self, limits: PullLimits) {
+        self.limits = limits;
     }
 
     /// Whether a pull of `key` has to wait, and the reason and message of what failed before.

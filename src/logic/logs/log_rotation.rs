@@ -133,6 +133,16 @@ impl LogRotation {
         self.policy
     }
 
+    /// Another policy from now on. Every log is looked at once more: it may be too large already.
+    pub fn follow(&mut self, policy: RotationPolicy, now: Duration) {
+        self.policy = policy;
+        let at_rest = self.logs.iter().filter(|(_, log)| log.stage != Stage::Busy);
+        let at_rest: Vec<ContainerId> = at_rest.map(|(id, _)| id.clone()).collect();
+        for id in at_rest {
+            self.enter(&id, Stage::Waiting(now));
+        }
+    }
+
     /// How many logs are known.
     pub fn len(&self) -> usize {
         self.logs.len()

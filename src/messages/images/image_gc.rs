@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use crate::logic::images::image_garbage::{DiskUse, ImageUse, ListedImage};
+use crate::logic::images::image_garbage::{DiskUse, ImageGcPolicy, ImageUse, ListedImage};
 use crate::messages::{Ended, describe};
 
 /// The runtime's images and their users.
@@ -53,6 +53,8 @@ pub enum ImageGcMsg {
     Looked(Ended<ImageLook>),
     /// From itself: images were removed.
     Removed(Ended<ImagesRemoved>),
+    /// From Root: the configuration was read again.
+    PolicyChanged(ImageGcPolicy),
     /// From the server: all images as they are now, and the use of each.
     List(RpcReplyPort<ImageUses>),
     /// From itself: images and containers were looked at for those who asked.

@@ -9,9 +9,11 @@ use crate::cri::{CriResult, Image, PodSandboxConfig};
 use crate::logic::images::credential_plugins::Answer;
 use crate::logic::images::credential_tokens::KnownToken;
 use crate::logic::images::image_credentials::{Credential, Keyring};
+use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::images::image_records::{Evidence, RecordedAccount};
 use crate::logic::images::pull_progress::PullStep;
+use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
@@ -135,6 +137,8 @@ pub enum ImageManagerMsg {
     RecordsWritten(Result<(), Panicked>),
     /// From `ImageGc`: some images were removed; IDs and names of those that were left when the look began.
     ImagesLeft(Arc<BTreeSet<String>>, Moment),
+    /// From Root: the configuration was read again: how pulls are limited, and which images go.
+    LimitsChanged(PullLimits, ImageGcPolicy),
     /// From the server: how far images are that containers wait for.
     Progress(RpcReplyPort<Vec<PullProgress>>),
 }

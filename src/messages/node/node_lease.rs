@@ -1,5 +1,7 @@
 //! To `NodeLease`.
 
+use std::time::Duration;
+
 use crate::logic::node::node_lease::Input;
 use crate::messages::{Panicked, describe};
 
@@ -14,6 +16,8 @@ pub enum NodeLeaseMsg {
     Answered(Result<Box<Input>, Panicked>),
     /// From `NodeStatus`: the node is registered, so there is an owner for a new Lease.
     NodeRegistered,
+    /// From Root: the configuration was read again; a heartbeat may take this long.
+    LimitChanged(Duration),
 }
 
 describe!(NodeLeaseMsg);

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use ractor::RpcReplyPort;
@@ -49,6 +50,8 @@ pub enum NodeFinding {
     Gathered(Result<Box<Gathered>, Panicked>),
     /// The host, for the machine's size.
     SizeRead(Result<Box<HostFacts>, Panicked>),
+    /// The runtime got these pod CIDRs.
+    CidrsTold(String, Ended<(), CriError>),
 }
 
 /// How a call of the API server for the Node ended.
@@ -96,8 +99,13 @@ pub enum NodeStatusMsg {
     /// From itself: what came of following the Node.
     #[strum(transparent)]
     Watch(NodeWatch),
-    /// From itself: the runtime got these pod CIDRs.
-    CidrsTold(String, Ended<(), CriError>),
+    /// From Root: the configuration was read again.
+    PeriodsChanged {
+        /// `nodeStatusUpdateFrequency`.
+        update: Duration,
+        /// `nodeStatusReportFrequency`.
+        report: Duration,
+    },
     /// From `RuntimeMonitor` and others that know a part of the status: it changed.
     News(NodeNews),
     /// From Root: someone who learns from here was started again.

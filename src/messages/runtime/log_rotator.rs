@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::logic::logs::log_rotation::LogLook;
+use crate::logic::logs::log_rotation::{LogLook, RotationPolicy};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::messages::{Ended, Panicked, describe};
@@ -24,6 +24,8 @@ pub enum LogRotatorMsg {
     Rotated(ContainerId, Ended<()>),
     /// From itself: a compression ended; how many files it compressed.
     Compressed(ContainerId, Ended<usize>),
+    /// From Root: the configuration was read again; `None` when logs are not to be rotated.
+    PolicyChanged(Option<RotationPolicy>),
 }
 
 describe!(LogRotatorMsg, message => match message {

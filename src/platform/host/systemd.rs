@@ -55,12 +55,20 @@ pub enum WatchdogError {
     Malformed(String),
 }
 
-/// Says that the agent has started; once (CFG-35). Nothing happens where nobody listens.
+/// Says that the agent has started (CFG-35), or that a reload is over. Nothing happens where nobody listens.
 ///
 /// # Errors
 /// When the socket is there and cannot be written to.
 pub fn notify_ready() -> io::Result<()> {
     sd_notify::notify(&[NotifyState::Ready])
+}
+
+/// Says that the configuration is read again; [`notify_ready`] ends it.
+///
+/// # Errors
+/// When the socket is there and cannot be written to, or the kernel has no clock.
+pub fn notify_reloading() -> io::Result<()> {
+    sd_notify::notify(&[NotifyState::Reloading, NotifyState::monotonic_usec_now()?])
 }
 
 /// Says that the agent is alive (CFG-36).

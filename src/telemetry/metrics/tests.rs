@@ -224,6 +224,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::PodRefused { reason: &AdmissionReason::TaintToleration },
         Observation::PodPreempted { resource: "cpu" },
         Observation::PodEvicted { signal: "memory.available" },
+        Observation::ConfigReloaded { accepted: true, at: Moment(1_500_000_000) },
         Observation::NodeShutdown(ShutdownTimes { began: Some(Moment(1_500_000_000)), ended: None }),
         Observation::EvictionStatsUsed { signal: "memory.available", age: SECOND },
         Observation::DevicePluginRegistered { resource: "vendor.com/gpu" },

@@ -1,6 +1,6 @@
 //! Metrics of the node itself that are counted as it happens: cgroups, and what its runtime lacks.
 
-use prometheus::{HistogramVec, IntGaugeVec, Registry};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 
 use crate::logic::model::time::Moment;
 use crate::logic::node::shutdown::times::ShutdownTimes;
@@ -15,6 +15,9 @@ pub(in crate::telemetry) struct NodeMetrics {
     memory_kept: [IntGaugeVec; 2],
     /// Begin and end of the last shutdown, without labels; absent unless they are kept.
     shutdown: [IntGaugeVec; 2],
+    reloads: IntCounterVec,
+    /// Without labels; absent before the first reload that was accepted.
+    reloaded: IntGaugeVec,
 }
 
 impl NodeMetrics {
@@ -54,6 +57,16 @@ impl NodeMetrics {
                     &[],
                 )
             }),
+            reloads: registrar.counters(
+                "podwright_config_reloads_total",
+                "Times that the configuration was read again while the agent ran, by result (success, failure).",
+                &["result"],
+            ),
+            reloaded: registrar.whole_gauges(
+                "podwright_config_last_reload_success_timestamp_seconds",
+                "When the configuration was last read again and accepted, in seconds since the Unix epoch.",
+                &[],
+            ),
         }
     }
 
@@ -75,9 +88,13 @@ impl NodeMetrics {
             }
             Observation::NodeShutdown(ShutdownTimes { began, ended }) => {
                 for (gauge, at) in self.shutdown.iter().zip([began, ended]) {
-                    gauge
-                        .with_label_values::<&str>(&[])
-                        .set(at.map_or(0, |Moment(nanos)| nanos.div_euclid(1_000_000_000)));
+                    gauge.with_label_values::<&str>(&[]).set(at.map_or(0, seconds));
+                }
+            }
+            Observation::ConfigReloaded { accepted, at } => {
+                self.reloads.with_label_values(&[if *accepted { "success" } else { "failure" }]).inc();
+                if *accepted {
+                    self.reloaded.with_label_values::<&str>(&[]).set(seconds(*at));
                 }
             }
             _ => return false,
@@ -86,9 +103,25 @@ impl NodeMetrics {
     }
 }
 
+/// Whole seconds since the Unix epoch.
+fn seconds(Moment(nanos): Moment) -> i64 {
+    nanos.div_euclid(1_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reloads_are_counted_by_their_result() {
+        let registry = Registry::new();
+        let metrics = NodeMetrics::new(&registry);
+        let reload = |accepted, at| metrics.observe(&Observation::ConfigReloaded { accepted, at: Moment(at) });
+        assert!(reload(false, 1_000_000_000) && reload(true, 2_500_000_000) && reload(false, 3_000_000_000));
+        let count = |result| metrics.reloads.with_label_values(&[result]).get();
+        assert_eq!((count("success"), count("failure")), (1, 2));
+        assert_eq!(metrics.reloaded.with_label_values::<&str>(&[]).get(), 2, "the last one that was accepted");
+    }
 
     /// OBS-09.
     #[test]

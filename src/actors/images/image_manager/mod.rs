@@ -49,6 +49,7 @@ use tokens::Known;
 const BACK_OFF_TOLD: Duration = Duration::from_secs(1);
 
 /// The actor's arguments.
+#[derive(Clone)]
 pub struct Args {
     /// The configuration of images.
     pub settings: ImageSettings,
@@ -130,6 +131,11 @@ impl Actor for ImageManager {
             },
             ImageManagerMsg::Gathered(key, outcome) => self.gathered(&key, outcome, context),
             ImageManagerMsg::RecordsWritten(_) => {}
+            ImageManagerMsg::LimitsChanged(pulls, gc) => {
+                let settings = &mut Arc::make_mut(&mut self.args).settings;
+                (settings.pulls, settings.gc) = (pulls, gc);
+                self.queue.follow(pulls);
+            }
             ImageManagerMsg::ImagesLeft(images, began) => {
                 let host = Arc::clone(&self.args.host);
                 let work = async move {

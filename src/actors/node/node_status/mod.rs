@@ -210,7 +210,7 @@ impl Actor for NodeStatus {
             NodeStatusMsg::Answered(answered) => self.answered(answered, context),
             NodeStatusMsg::Watch(NodeWatch::Watched { node, is_listed }) => self.watched(node, is_listed, context),
             NodeStatusMsg::Watch(NodeWatch::WatchEnded(why)) => self.watch_ended(why, context),
-            NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
+            NodeStatusMsg::PeriodsChanged { update, report } => self.follow(update, report, context),
             NodeStatusMsg::News(news) => self.hear(news, context),
             NodeStatusMsg::Repeat => {
                 self.announced.forget();
@@ -239,11 +239,22 @@ impl NodeStatus {
                 self.tell_size(context);
             }
             NodeStatusMsg::Due(NodeWait::SizeDue) => self.look_at_size(context),
-            NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
+            NodeStatusMsg::PeriodsChanged { update, report } => self.follow(update, report, context),
             NodeStatusMsg::News(NodeNews::Health(health)) if health.runtime_problem.is_none() => {
                 self.tell_cidrs(context)
             }
             other => self.answer(other),
+        }
+    }
+
+    /// Other periods hold from now on; a wait for the next update begins anew with its new length.
+    fn follow(&mut self, update: Duration, report: Duration, context: &mut Context<NodeStatusMsg>) {
+        (self.args.settings.update_period, self.args.settings.report_period) = (update, report);
+        self.report.follow(report);
+        let limit = self.args.settings.heartbeat_limit();
+        self.api = self.args.api.as_ref().map(|api| (api.clone(), api.on(Lane::Heartbeat).within(limit)));
+        if self.api.is_some() && matches!(self.work, Work::Idle) && self.registration.is_done() {
+            self.rest(context);
         }
     }
 
@@ -262,6 +273,7 @@ impl NodeStatus {
             NodeFinding::ResolvConfRead(read) => self.resolv_conf_read(read, context),
             NodeFinding::Gathered(outcome) => self.gathered(outcome, context),
             NodeFinding::SizeRead(facts) => self.size_read(facts, context),
+            NodeFinding::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
         }
     }
 
@@ -435,7 +447,8 @@ impl NodeStatus {
         let (runtime, told) = (Arc::clone(&self.args.runtime), cidrs.clone());
         let work = async move { runtime.update_runtime_config(&told).await };
         let about = cidrs.clone();
-        let ended = move |outcome: Result<_, Panicked>| NodeStatusMsg::CidrsTold(cidrs, outcome.into());
+        let ended =
+            move |outcome: Result<_, Panicked>| NodeStatusMsg::Found(NodeFinding::CidrsTold(cidrs, outcome.into()));
         context.start("tell pod CIDRs", about, work, ended);
     }
 

@@ -21,6 +21,11 @@ impl ReportSchedule {
         Self { period, last: None, wait: period }
     }
 
+    /// A report every `period` from now on.
+    pub fn follow(&mut self, period: Duration) {
+        (self.period, self.wait) = (period, self.wait.min(period));
+    }
+
     /// Whether a report is due although nothing changed.
     pub fn is_due(&self, uptime: Duration) -> bool {
         self.last.is_none_or(|last| uptime.saturating_sub(last) >= self.wait)
