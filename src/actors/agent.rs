@@ -29,6 +29,7 @@ use crate::platform::observer::{Observation, Observer};
 use crate::platform::plugins::{
     CsiCalls, DeviceCalls, DeviceSocket, DraCalls, NoPlugins, PluginRegistration, PluginRegistry,
 };
+use crate::platform::pods::local_objects::LocalObjectFolder;
 use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
@@ -156,6 +157,8 @@ pub struct SourceAdapters {
     pub folder: Option<Arc<dyn ManifestFolder>>,
     /// The static pod URL, where one is set.
     pub url: Option<Arc<dyn ManifestUrl>>,
+    /// ConfigMaps and Secrets for them, where a folder is named.
+    pub objects: Option<Arc<dyn LocalObjectFolder>>,
 }
 
 /// The machine.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::logic::eviction::EvictionSettings;
 use crate::logic::images::ImageSettings;
 use crate::logic::logs::log_rotation::RotationPolicy;
+use crate::logic::manifest::references::References;
 use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::model::backoff::BackoffPolicy;
 use crate::logic::model::time::Moment;
@@ -138,13 +139,20 @@ pub struct SourceSettings {
     pub file_check_period: Duration,
     /// `httpCheckFrequency`.
     pub http_check_period: Duration,
+    /// Whether static pods may name ConfigMaps and Secrets.
+    pub references: References,
 }
 
 impl Default for SourceSettings {
     /// Upstream's defaults.
     fn default() -> Self {
         let period = Duration::from_secs(20);
-        Self { url: String::new(), file_check_period: period, http_check_period: period }
+        Self {
+            url: String::new(),
+            file_check_period: period,
+            http_check_period: period,
+            references: References::Refused,
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
+use crate::messages::pods::local_objects::LocalObjectsMsg;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::pods::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
@@ -133,7 +134,14 @@ macro_rules! children {
                 args: objects::object_cache_args,
                 // Each pod asks for its objects and services as it starts, and each object has a watch.
                 mailbox: 4096,
-                learns_from: [PodManager],
+                learns_from: [PodManager, LocalObjects],
+            }
+            /// ConfigMaps and Secrets of a standalone node, from a folder.
+            LocalObjects {
+                actor: actors::objects::local_objects::LocalObjects,
+                address: local_objects: Address<LocalObjectsMsg>,
+                args: objects::local_objects_args,
+                repeats: |_| LocalObjectsMsg::Repeat,
             }
             /// The Node object: registers it, keeps its status.
             NodeStatus {

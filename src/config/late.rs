@@ -68,6 +68,11 @@ fn running(flags: &Flags, config: &Config) -> Vec<Result<(), String>> {
         refuse_if(flags.exit_on_lock_contention && flags.lock_file.is_empty(), || {
             "cannot exit on lock file contention: no lock file specified".into()
         }),
+        refuse_if(!flags.local_objects.is_empty() && !flags.kubeconfig.is_empty(), || {
+            "--local-objects is for a node without an API server, and cannot be used with --kubeconfig: there, objects \
+             come from the API server, and static pods may not reference them"
+                .into()
+        }),
         check_authorization(&config.authorization.mode),
         check_reserved("kube-reserved", &config.kube_reserved),
         check_reserved("system-reserved", &config.system_reserved),

@@ -7,10 +7,10 @@ use super::api::Connected;
 use crate::actors::agent::{
     Adapters, ClusterAdapters, LogAdapters, NodeAdapters, PluginAdapters, PodAdapters, SourceAdapters,
 };
-use crate::actors::objects::object_cache::ApiObjects;
+use crate::actors::objects::object_cache::{ApiObjects, CachedLocalObjects};
 use crate::actors::settings::Settings;
 use crate::actors::tree::Directory;
-use crate::config::{Config, Invocation};
+use crate::config::{Config, Flags, Invocation};
 use crate::cri::grpc::GrpcRuntime;
 use crate::logic::statistics::sample::System;
 use crate::platform::cgroup::process_placement::{LinuxPlacement, ProcessPlacement};
@@ -34,6 +34,7 @@ use crate::platform::network::network_probe::HostProber;
 use crate::platform::network::network_rules::Iptables;
 use crate::platform::network::tls::Offer;
 use crate::platform::plugins::{GrpcCsi, GrpcDevices, GrpcDra, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
+use crate::platform::pods::local_objects::{LinuxLocalObjectFolder, LocalObjectFolder};
 use crate::platform::pods::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
@@ -94,7 +95,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
             node: Arc::new(LinuxNodeLogs::new("/var/log".into(), "journalctl".into())),
         },
         cluster: ClusterAdapters {
-            objects: objects(connected.as_ref(), directory, offline.as_ref(), Arc::clone(&clock)),
+            objects: objects(flags, connected.as_ref(), directory, offline.as_ref(), Arc::clone(&clock)),
             offline,
             api: connected.as_ref().map(|connected| connected.api.clone()),
             certificates: Arc::new(certificates),
@@ -103,6 +104,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
         sources: SourceAdapters {
             folder: (!config.static_pod_path.is_empty()).then(|| manifest_folder(config)),
             url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
+            objects: local_objects(flags),
         },
         node: NodeAdapters {
             statistics: Arc::new(statistics),
@@ -175,12 +177,18 @@ fn statistics(
 
 /// Where pods' objects come from.
 fn objects(
+    flags: &Flags,
     connected: Option<&Connected>,
     directory: &Directory,
     offline: Option<&Arc<dyn OfflineStore>>,
     clock: Arc<dyn Clock>,
 ) -> Arc<dyn Objects> {
-    let Some(connected) = connected else { return Arc::new(Standalone) };
+    let Some(connected) = connected else {
+        return match flags.local_objects.is_empty() {
+            false => Arc::new(CachedLocalObjects(directory.object_cache.clone())),
+            true => Arc::new(Standalone),
+        };
+    };
     let objects = Arc::new(ApiObjects::new(connected.api.clone(), directory.object_cache.clone()));
     match offline {
         Some(store) => Arc::new(RememberedObjects::new(objects, Arc::clone(store), clock)),
@@ -201,6 +209,11 @@ fn offline_store(invocation: &Invocation, connected: bool) -> Result<Option<Arc<
     let store = DiskStore::open(Path::new(&flags.root_dir), std::env::var_os("CREDENTIALS_DIRECTORY"));
     let store = store.map_err(|error| error.to_string())?;
     Ok(Some(Arc::new(store)))
+}
+
+fn local_objects(flags: &Flags) -> Option<Arc<dyn LocalObjectFolder>> {
+    let folder = Path::new(&flags.local_objects);
+    (!flags.local_objects.is_empty()).then(|| Arc::new(LinuxLocalObjectFolder::new(folder)) as _)
 }
 
 fn manifest_folder(config: &Config) -> Arc<dyn ManifestFolder> {

@@ -20,6 +20,7 @@ use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
 use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::logs::log_rotation::RotationPolicy;
+use crate::logic::manifest::references::References;
 use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::model::backoff::BackoffPolicy;
 use crate::logic::model::quantity::{Format, Quantity};
@@ -65,7 +66,7 @@ pub fn settings(
         watchdog_period,
         pods: pods(invocation)?,
         security: security(invocation, host)?,
-        sources: sources(config)?,
+        sources: sources(invocation)?,
         change_detection: ChangeDetection::from_config(&config.config_map_and_secret_change_detection_strategy),
         runtime: runtime(invocation, runtime_name),
         images: images(invocation)?,
@@ -147,11 +148,14 @@ fn security(invocation: &Invocation, host: &HostFacts) -> Result<SecuritySetting
     })
 }
 
-fn sources(config: &Config) -> Result<SourceSettings, String> {
+fn sources(invocation: &Invocation) -> Result<SourceSettings, String> {
+    let config = &invocation.config;
+    let is_local = !invocation.flags.local_objects.is_empty();
     Ok(SourceSettings {
         url: config.static_pod_url.clone(),
         file_check_period: period("file check frequency", config.file_check_frequency)?,
         http_check_period: period("http check frequency", config.http_check_frequency)?,
+        references: if is_local { References::Local } else { References::Refused },
     })
 }
 

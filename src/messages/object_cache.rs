@@ -12,7 +12,7 @@ use ractor::RpcReplyPort;
 
 use super::{Panicked, describe};
 use crate::logic::model::ids::PodUid;
-use crate::logic::objects::object_cache::{Answer, Heard, ObjectError, ReadFor};
+use crate::logic::objects::object_cache::{Answer, Heard, Object, ObjectError, ReadFor};
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind};
 
 /// A watch between two things heard: gives the next one, and itself. Nothing of what it hears can be lost on the way.
@@ -39,6 +39,17 @@ pub enum ServicesHeard {
 
 /// Variables of services by name; `None` as long as services were not read once.
 pub type ServiceVariables = Option<Arc<BTreeMap<String, String>>>;
+
+/// A wait that is over.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum CacheWait {
+    /// A question has waited for as long as it may.
+    TooLate(u64),
+    /// Time to look for watches that nobody needs.
+    SweepDue,
+    /// A watch that fell over is begun again; of services, where no object is named.
+    WatchAgain(Option<ObjectKey>),
+}
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -69,18 +80,17 @@ pub enum ObjectCacheMsg {
         /// The asker.
         reply: RpcReplyPort<ServiceVariables>,
     },
+    /// From `LocalObjects`: all objects of the node's own folder.
+    Local(Arc<BTreeMap<ObjectKey, Object>>),
     /// From itself: the watch of an object heard something.
     Heard(ObjectKey, Result<(Heard, Watch<Heard>), Panicked>),
     /// From itself: the watch of services heard something.
     ServicesHeard(Result<(ServicesHeard, Watch<ServicesHeard>), Panicked>),
     /// From itself: an object was read; for how long it counts as fresh.
     Read(ReadFor, Result<(Answer, Duration), Panicked>),
-    /// From itself: a question has waited for as long as it may.
-    TooLate(u64),
-    /// From itself: time to look for watches that nobody needs.
-    SweepDue,
-    /// From itself: a watch that fell over is begun again; of services, where no object is named.
-    WatchAgain(Option<ObjectKey>),
+    /// From itself: a wait is over.
+    #[strum(transparent)]
+    Due(CacheWait),
 }
 
 describe!(ObjectCacheMsg, message => match message {

@@ -22,6 +22,8 @@ pub enum Child {
     StatusManager,
     /// The objects that pods refer to in the API server: ConfigMaps, Secrets, services.
     ObjectCache,
+    /// ConfigMaps and Secrets of a standalone node, from a folder.
+    LocalObjects,
     /// The Node object: registers it, keeps its status.
     NodeStatus,
     /// The node's heartbeat.

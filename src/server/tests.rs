@@ -174,7 +174,7 @@ impl Node {
                 certificates: Default::default(),
                 doubt_connections: Arc::new(|| {}),
             },
-            sources: SourceAdapters { folder: None, url: None },
+            sources: SourceAdapters { folder: None, url: None, objects: None },
             node: NodeAdapters {
                 statistics: Arc::new(crate::platform::statistics::FixedStatistics::new(clock.clone())),
                 facts: Arc::new(crate::platform::host::node_facts::FixedNodeFacts::of_a_small_node()),

@@ -254,7 +254,7 @@ impl Incarnation {
             plugins: if has_plugins { plugins(&outlet) } else { PluginAdapters::none() },
             logs: LogAdapters { containers: outlet.clone(), reader: outlet.clone(), node: outlet.clone() },
             cluster,
-            sources: SourceAdapters { folder: Some(outlet.clone()), url: None },
+            sources: SourceAdapters { folder: Some(outlet.clone()), url: None, objects: None },
             node: NodeAdapters {
                 statistics: outlet.clone(),
                 network_rules: outlet.clone(),

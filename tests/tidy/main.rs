@@ -30,6 +30,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "logic",
             "cri",
             "platform::pods::manifests",
+            "platform::pods::local_objects",
             "platform::network::network_probe",
             "platform::cluster::kube_api",
             "platform::statistics",

@@ -17,8 +17,9 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
+use crate::logic::manifest::references::References;
 use crate::logic::manifest::restart_gates::RestartGates;
-use crate::logic::manifest::{Source, check_static, claimed_name};
+use crate::logic::manifest::{Source, check_static_with, claimed_name};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::messages::pods::pod_manager::PodManagerMsg;
@@ -60,6 +61,8 @@ pub struct Args {
     pub check_period: Duration,
     /// Gates about the restart policies of containers.
     pub restart_gates: RestartGates,
+    /// Whether pods may name ConfigMaps and Secrets.
+    pub references: References,
     /// Hears of all pods.
     pub pod_manager: Address<PodManagerMsg>,
     /// Hears of manifests that give none.
@@ -272,7 +275,9 @@ impl FileSource {
         };
         let (source, node) = (Source::File { path: path.to_string() }, &self.args.node_name);
         let gates = self.args.restart_gates;
-        let pod = match check_static(&content, &source, node).and_then(|checked| checked.within(gates)) {
+        let pod = match check_static_with(&content, &source, node, self.args.references)
+            .and_then(|checked| checked.within(gates))
+        {
             Ok(mut checked) => {
                 mark_seen(&mut checked.pod, before.as_deref(), context.now());
                 for warning in &checked.warnings {

@@ -14,8 +14,9 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
+use crate::logic::manifest::references::References;
 use crate::logic::manifest::restart_gates::RestartGates;
-use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
+use crate::logic::manifest::{Checked, Source, check_static_list_with, claimed_name};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::log_level::LogLevel;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
@@ -36,6 +37,8 @@ pub struct Args {
     pub check_period: Duration,
     /// Gates about the restart policies of containers.
     pub restart_gates: RestartGates,
+    /// Whether pods may name ConfigMaps and Secrets.
+    pub references: References,
     /// Hears of all pods.
     pub pod_manager: Address<PodManagerMsg>,
     /// Hears of manifests that give none.
@@ -127,7 +130,7 @@ impl HttpSource {
             let gates = self.args.restart_gates;
             let within =
                 |all: Vec<Checked>| all.into_iter().map(|checked| checked.within(gates)).collect::<Result<Vec<_>, _>>();
-            match check_static_list(body, &source, &self.args.node_name).and_then(within) {
+            match check_static_list_with(body, &source, &self.args.node_name, self.args.references).and_then(within) {
                 Ok(checked) => {
                     for warning in checked.iter().flat_map(|checked| &checked.warnings) {
                         tracing::warn!(url, warning, "static pod");

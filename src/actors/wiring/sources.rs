@@ -27,6 +27,7 @@ pub fn file_source_args(agent: &Agent) -> file::Args {
         folder: agent.adapters.sources.folder.clone(),
         check_period: settings.sources.file_check_period,
         restart_gates: settings.pods.restart_gates,
+        references: settings.sources.references,
         pod_manager: agent.directory.pod_manager.clone(),
         status_manager: agent.directory.status_manager.clone(),
     }
@@ -41,6 +42,7 @@ pub fn http_source_args(agent: &Agent) -> http::Args {
         url_text: settings.sources.url.clone(),
         check_period: settings.sources.http_check_period,
         restart_gates: settings.pods.restart_gates,
+        references: settings.sources.references,
         pod_manager: to.pod_manager.clone(),
         status_manager: to.status_manager.clone(),
         event_recorder: to.event_recorder.clone(),

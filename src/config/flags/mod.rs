@@ -84,6 +84,8 @@ pub struct Flags {
     pub refuse_insecure_defaults: bool,
     /// `offline-store`: what pods of the API server need is kept on the disk, for a boot without it. Not in upstream.
     pub offline_store: bool,
+    /// `--local-objects`, ours: the folder of ConfigMaps and Secrets for static pods; empty: none.
+    pub local_objects: String,
     /// `--eviction-by-available-memory`, ours: `memory.available` is the kernel's `MemAvailable`.
     pub eviction_by_available_memory: bool,
     /// `--follow-machine-size`, ours: CPUs and memory that come and go while the agent runs count.
@@ -143,6 +145,7 @@ impl Flags {
             allocatable_ignores_eviction: flag("experimental-allocatable-ignore-eviction"),
             refuse_insecure_defaults: flag("refuse-insecure-defaults"),
             offline_store: flag("offline-store"),
+            local_objects: text("local-objects"),
             eviction_by_available_memory: flag("eviction-by-available-memory"),
             follow_machine_size: flag("follow-machine-size"),
             repair_state_files: flag("repair-state-files"),

@@ -86,6 +86,7 @@ pub const FLAGS: &[Flag] = &[
     own("max-housekeeping-interval", Syntax::Duration, "15s", "The longest time between refreshes."),
     own("refuse-insecure-defaults", Syntax::Bool, "", "Do not start on the insecure defaults that hold without --config. (Not in upstream.)"),
     own("offline-store", Syntax::Bool, "", "Keep on the disk what pods of the API server need, and start them after a boot without it. (Not in upstream.)"),
+    own("local-objects", Syntax::Text, "", "Directory of ConfigMaps and Secrets for the static pods of a node without API server: root's, and writable by nobody else. (Not in upstream.)"),
     own("stream-origins", Syntax::TextList, "", "The only Origins of web pages that may open exec, attach and port-forward streams; repeat or list. Empty: any. (Not in upstream.)"),
     own("eviction-by-available-memory", Syntax::Bool, "", "The eviction signal memory.available is the kernel's MemAvailable, to which page cache counts, and not what the working set leaves. (Not in upstream.)"),
     own("follow-machine-size", Syntax::Bool, "", "The Node and the limits of all pods follow CPUs and memory that are added to the running machine, or taken away. (Not in upstream.)"),

@@ -32,6 +32,7 @@ pub(super) fn look(given: &Flags, config: &Config, origins: &Origins, report: &m
     }
     flag("image-credential-provider-config", &given.image_credential_provider_config, WRITABLE, report);
     flag("image-credential-provider-bin-dir", &given.image_credential_provider_bin_dir, WRITABLE, report);
+    flag("local-objects", &given.local_objects, WRITABLE, report);
     let fields = [
         ("/staticPodPath", &config.static_pod_path, WRITABLE),
         ("/authentication/x509/clientCAFile", &config.authentication.x509.client_ca_file, WRITABLE),

@@ -61,8 +61,17 @@ pub fn to_json(text: &str, duplicate_keys: Duplicates) -> Result<Value, YamlErro
 }
 
 fn first_of_many(text: &str, duplicate_keys: Duplicates) -> Result<Value, YamlError> {
+    Ok(all_to_json(text, duplicate_keys)?.into_iter().next().unwrap_or(Value::Null))
+}
+
+/// Reads every document of `text`, as [`to_json`] reads the first.
+///
+/// # Errors
+/// When one of them is no document.
+pub fn all_to_json(text: &str, duplicate_keys: Duplicates) -> Result<Vec<Value>, YamlError> {
     let all = serde_saphyr::from_multiple_with_options::<Value>(text, options(duplicate_keys));
-    Ok(all.map_err(|error| convert(&error))?.into_iter().next().unwrap_or(Value::Null))
+    let all = all.map_err(|error| convert(&error))?;
+    Ok(all.into_iter().map(whole_floats_to_integers).collect())
 }
 
 fn options(duplicate_keys: Duplicates) -> serde_saphyr::Options {

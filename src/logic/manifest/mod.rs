@@ -12,6 +12,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::logic::manifest::references::References;
 use crate::logic::manifest::restart_gates::RestartGates;
 
 pub mod decode;
@@ -150,7 +151,20 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
 /// # Errors
 /// The first kind of check that fails, with all that this kind found.
 pub fn check_static(text: &[u8], source: &Source, node_name: &str) -> Result<Checked, ManifestError> {
-    check(decode_pod(text, MANIFEST_SIZE_MAX)?, source, node_name)
+    check_static_with(text, source, node_name, References::Refused)
+}
+
+/// As [`check_static`], of a node that may have objects of its own.
+///
+/// # Errors
+/// As [`check_static`].
+pub fn check_static_with(
+    text: &[u8],
+    source: &Source,
+    node_name: &str,
+    references: References,
+) -> Result<Checked, ManifestError> {
+    check(decode_pod(text, MANIFEST_SIZE_MAX)?, source, node_name, references)
 }
 
 /// Makes pods of an answer that holds a pod or a list of pods. One wrong pod refuses the whole answer, as upstream.
@@ -158,8 +172,21 @@ pub fn check_static(text: &[u8], source: &Source, node_name: &str) -> Result<Che
 /// # Errors
 /// As [`check_static`], for the first pod that fails.
 pub fn check_static_list(text: &[u8], source: &Source, node_name: &str) -> Result<Vec<Checked>, ManifestError> {
+    check_static_list_with(text, source, node_name, References::Refused)
+}
+
+/// As [`check_static_list`], of a node that may have objects of its own.
+///
+/// # Errors
+/// As [`check_static_list`].
+pub fn check_static_list_with(
+    text: &[u8],
+    source: &Source,
+    node_name: &str,
+    references: References,
+) -> Result<Vec<Checked>, ManifestError> {
     let pods = decode_pods(text, MANIFEST_SIZE_MAX)?;
-    pods.into_iter().map(|decoded| check(decoded, source, node_name)).collect()
+    pods.into_iter().map(|decoded| check(decoded, source, node_name, references)).collect()
 }
 
 /// The namespace and name of the pod that a refused manifest would be on this node, where so much of it can be read.
@@ -170,7 +197,7 @@ pub fn claimed_name(text: &[u8], source: &Source, node_name: &str) -> Option<(St
     Some((pod.metadata.namespace.filter(|namespace| !namespace.is_empty())?, pod.metadata.name?))
 }
 
-fn check(decoded: Decoded, source: &Source, node_name: &str) -> Result<Checked, ManifestError> {
+fn check(decoded: Decoded, source: &Source, node_name: &str, references: References) -> Result<Checked, ManifestError> {
     let Decoded { mut pod, mut warnings } = decoded;
     // Upstream would take the pod for a mirror of itself and silently never run it.
     if pod.metadata.annotations.as_mut().is_some_and(|annotations| annotations.remove(MIRROR_ANNOTATION).is_some()) {
@@ -185,7 +212,7 @@ fn check(decoded: Decoded, source: &Source, node_name: &str) -> Result<Checked, 
     if !errors.is_empty() {
         return Err(ManifestError::Invalid(errors));
     }
-    if let Some(resource) = references::refused_references(&pod) {
+    if let Some(resource) = references::refused_references(&pod, references) {
         return Err(ManifestError::Reference(resource));
     }
     let refused = supported::unsupported_fields(&pod);

@@ -5,8 +5,18 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVarSource, Pod, PodSpec, ProjectedVolumeSource, Volume};
 
-/// The first kind of API object that the pod refers to, in upstream's words and order; `None` when there is none.
-pub fn refused_references(pod: &Pod) -> Option<&'static str> {
+/// Whether static pods may name ConfigMaps and Secrets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum References {
+    /// They may not, as upstream.
+    #[default]
+    Refused,
+    /// They may: the node has a folder of its own objects (`--local-objects`, ours). Others stay refused.
+    Local,
+}
+
+/// The first kind of API object that the pod refers to and may not, in upstream's words and order; `None` when there is none.
+pub fn refused_references(pod: &Pod, references: References) -> Option<&'static str> {
     let spec = pod.spec.as_ref()?;
     let account =
         [&spec.service_account_name, &spec.service_account].into_iter().flatten().any(|name| !name.is_empty());
@@ -14,12 +24,13 @@ pub fn refused_references(pod: &Pod) -> Option<&'static str> {
     if account {
         return Some("serviceaccounts");
     }
-    if uses_secrets(spec) || volumes().any(volume_uses_secret) {
+    let is_local = references == References::Local;
+    if (!is_local && uses_secrets(spec)) || volumes().any(|volume| uses_refused_secret(volume, is_local)) {
         return Some("secrets");
     }
     let config_maps =
         any_environment(spec, |from| from.config_map_ref.is_some(), |from| from.config_map_key_ref.is_some());
-    if config_maps || volumes().any(volume_uses_config_map) {
+    if !is_local && (config_maps || volumes().any(volume_uses_config_map)) {
         return Some("configmaps");
     }
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
@@ -51,9 +62,9 @@ fn any_projected(volume: &Volume, is_it: impl Fn(&k8s_openapi::api::core::v1::Vo
     volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()).any(is_it)
 }
 
-fn volume_uses_secret(volume: &Volume) -> bool {
-    volume.secret.is_some()
-        || any_projected(volume, |source| source.secret.is_some())
+/// Secrets of a volume's plugin are refused on every node.
+fn uses_refused_secret(volume: &Volume, is_local: bool) -> bool {
+    (!is_local && (volume.secret.is_some() || any_projected(volume, |source| source.secret.is_some())))
         || volume.azure_file.as_ref().is_some_and(|source| !source.secret_name.is_empty())
         || volume.cephfs.as_ref().is_some_and(|source| source.secret_ref.is_some())
         || volume.cinder.as_ref().is_some_and(|source| source.secret_ref.is_some())
@@ -107,7 +118,42 @@ mod tests {
 
     fn refused(spec: Value) -> Option<&'static str> {
         let pod: Pod = serde_json::from_value(json!({"apiVersion": "v1", "kind": "Pod", "spec": spec})).expect("a pod");
-        refused_references(&pod)
+        refused_references(&pod, References::Refused)
+    }
+
+    #[test]
+    fn a_node_with_objects_of_its_own_takes_config_maps_and_secrets_alone() {
+        let judge = |spec: Value| {
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": spec});
+            refused_references(&serde_json::from_value(pod).expect("a pod"), References::Local)
+        };
+        let from = json!({"name": "a", "envFrom": [{"secretRef": {"name": "a"}}, {"configMapRef": {"name": "a"}}]});
+        let sources = json!([{"secret": {"name": "a"}}, {"configMap": {"name": "a"}}]);
+        let taken = json!({
+            "containers": [from],
+            "imagePullSecrets": [{"name": "a"}],
+            "volumes": [{"name": "v", "projected": {"sources": sources}}, {"name": "w", "secret": {"secretName": "a"}}],
+        });
+        assert_eq!(judge(taken), None);
+        let token = json!([{"secret": {"name": "a"}}, {"serviceAccountToken": {"path": "t"}}]);
+        for (refused, expected) in [
+            (json!({"containers": [], "serviceAccountName": "a"}), "serviceaccounts"),
+            (json!({"containers": [], "resourceClaims": [{"name": "a"}]}), "resourceclaims"),
+            (
+                json!({"containers": [], "volumes": [{"name": "v", "projected": {"sources": token}}]}),
+                "serviceaccounts (via projected volumes)",
+            ),
+            (
+                json!({"containers": [], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}]}),
+                "persistentvolumeclaims",
+            ),
+            (
+                json!({"containers": [], "volumes": [{"name": "v", "azureFile": {"secretName": "a", "shareName": "s"}}]}),
+                "secrets",
+            ),
+        ] {
+            assert_eq!(judge(refused), Some(expected));
+        }
     }
 
     #[test]

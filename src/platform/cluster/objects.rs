@@ -66,7 +66,7 @@ impl fmt::Debug for Token {
 /// are read live, as upstream.
 #[async_trait]
 pub trait Objects: Send + Sync {
-    /// Whether there is an API server at all.
+    /// Whether there are any: an API server, or a folder of the node that stands in for it.
     fn is_connected(&self) -> bool;
     /// A ConfigMap.
     async fn config_map(&self, namespace: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError>;

@@ -228,7 +228,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
             certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
         },
-        sources: SourceAdapters { folder: None, url: None },
+        sources: SourceAdapters { folder: None, url: None, objects: None },
         node: NodeAdapters {
             statistics: Arc::new(podwright::platform::statistics::FixedStatistics::new(Arc::clone(trace.clock()))),
             facts: Arc::new(FixedNodeFacts::of_a_small_node()),

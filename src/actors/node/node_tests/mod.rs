@@ -163,7 +163,7 @@ pub(in crate::actors) fn played_agent_with(
                 doubted.fetch_add(1, Ordering::SeqCst);
             }),
         },
-        sources: SourceAdapters { folder: None, url: None },
+        sources: SourceAdapters { folder: None, url: None, objects: None },
         node: NodeAdapters {
             statistics: Arc::new(FixedStatistics::new(Arc::clone(trace.clock()))),
             facts: Arc::new(FixedNodeFacts::of_a_small_node()),

@@ -3,8 +3,9 @@
 //! Parent: Root. Restarted: after a failure; workers tell their pods again, the API server gives the rest.
 //! `logic::objects::object_cache` decides which objects are watched and read; here it is carried out. Keeps objects only
 //! while a pod refers to them, and of services the parts of which variables are made. Has nothing to do where no API
-//! server is named.
+//! server is named, nor a folder of the node's own objects (`--local-objects`), which then takes its place.
 
+mod local;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -30,10 +31,11 @@ use crate::logic::objects::object_cache::{
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_references};
 use crate::messages::Panicked;
 use crate::messages::node::node_status::NodeStatusMsg;
-use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
+use crate::messages::object_cache::{CacheWait, ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, Place};
 use crate::platform::host::chance::Chance;
+pub use local::CachedLocalObjects;
 pub use objects::ApiObjects;
 use objects::failure;
 
@@ -64,6 +66,8 @@ pub struct Args {
     pub sync_period: Duration,
     /// The API server, where one is named.
     pub api: Option<ApiServer>,
+    /// Objects come from a folder of the node.
+    pub is_local: bool,
     /// Spreads tries.
     pub chance: Arc<dyn Chance>,
     /// Is asked how long what was read counts as fresh.
@@ -77,6 +81,7 @@ pub struct ObjectCache {
     args: Args,
     decisions: Decisions,
     watches: BTreeMap<ObjectKey, OperationId>,
+    local: local::Local,
     replies: BTreeMap<u64, RpcReplyPort<Answer>>,
     /// Timers of questions that wait.
     waits: BTreeMap<u64, OperationId>,
@@ -99,6 +104,7 @@ impl Actor for ObjectCache {
             decisions: Decisions::new(args.change_detection, args.sync_period),
             args,
             watches: BTreeMap::new(),
+            local: local::Local::default(),
             replies: BTreeMap::new(),
             waits: BTreeMap::new(),
             noted: (0, 0),
@@ -127,26 +133,27 @@ impl Actor for ObjectCache {
             ObjectCacheMsg::Services { namespace, links, patient, reply } => {
                 self.ask_services(ServiceQuestion { namespace, links, reply }, patient, context);
             }
+            ObjectCacheMsg::Local(objects) => self.take_local(objects, context),
             ObjectCacheMsg::Heard(key, heard) => self.hear(key, heard, context),
             ObjectCacheMsg::ServicesHeard(heard) => self.hear_services(heard, context),
             ObjectCacheMsg::Read(read, outcome) => {
                 let (answer, ttl) = outcome.unwrap_or_else(|panicked| (Err(lost(&panicked)), TTL));
                 self.step(Input::Read(read, answer, ttl), context);
             }
-            ObjectCacheMsg::TooLate(question) => match self.service_questions.remove(&question) {
+            ObjectCacheMsg::Due(CacheWait::TooLate(question)) => match self.service_questions.remove(&question) {
                 Some(asker) => drop(asker.reply.send(None)), // The asker may have left.
                 None => {
                     self.waits.remove(&question);
                     self.step(Input::TooLate(question), context);
                 }
             },
-            ObjectCacheMsg::SweepDue => {
+            ObjectCacheMsg::Due(CacheWait::SweepDue) => {
                 self.sweep = None;
                 self.step(Input::SweepDue, context);
             }
-            ObjectCacheMsg::WatchAgain(None) => self.watch_services(context),
+            ObjectCacheMsg::Due(CacheWait::WatchAgain(None)) => self.watch_services(context),
             // Nobody may refer to it any more.
-            ObjectCacheMsg::WatchAgain(Some(key)) => {
+            ObjectCacheMsg::Due(CacheWait::WatchAgain(Some(key))) => {
                 if self.watches.contains_key(&key) {
                     self.watch(key, context);
                 }
@@ -160,8 +167,10 @@ impl ObjectCache {
     fn step(&mut self, input: Input, context: &mut Context<ObjectCacheMsg>) {
         for order in self.decisions.step(input, context.clock().uptime()) {
             match order {
+                Order::Watch(key) if self.args.is_local => self.watch_local(key, context),
                 Order::Watch(key) => self.watch(key, context),
                 Order::Unwatch(key) => {
+                    self.local.unwatch(&key);
                     if let Some(watch) = self.watches.remove(&key) {
                         context.cancel(watch);
                     }
@@ -171,7 +180,8 @@ impl ObjectCache {
                     context.tell(&self.args.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
                 }
                 Order::Wait(question) => {
-                    self.waits.insert(question, context.after(WAIT_MAX, ObjectCacheMsg::TooLate(question)));
+                    self.waits
+                        .insert(question, context.after(WAIT_MAX, ObjectCacheMsg::Due(CacheWait::TooLate(question))));
                 }
                 Order::Answer(question, answer) => {
                     if let Some(timer) = self.waits.remove(&question) {
@@ -213,7 +223,7 @@ impl ObjectCache {
                 self.step(Input::Heard(key, heard), context); // May end the watch.
             }
             Err(panicked) => {
-                let again = context.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(Some(key.clone())));
+                let again = context.after(FALL_PAUSE, ObjectCacheMsg::Due(CacheWait::WatchAgain(Some(key.clone()))));
                 self.watches.insert(key.clone(), again);
                 self.step(Input::Heard(key, Heard::Trouble(lost(&panicked))), context);
             }
@@ -224,7 +234,11 @@ impl ObjectCache {
         let node_status = self.args.node_status.clone();
         let (api, key) = (self.args.api.clone(), read.key.clone());
         let about = key.to_string();
+        let local = self.args.is_local.then(|| self.local.answer(&key));
         let work = async move {
+            if let Some(answer) = local {
+                return (answer, TTL);
+            }
             let Some(api) = api else {
                 return (Err(ObjectError::Unavailable("there is no API server".to_owned())), TTL);
             };
@@ -255,7 +269,7 @@ impl ObjectCache {
                 heard
             }
             Err(panicked) => {
-                context.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(None));
+                context.after(FALL_PAUSE, ObjectCacheMsg::Due(CacheWait::WatchAgain(None)));
                 ServicesHeard::Trouble(lost(&panicked))
             }
         };
@@ -287,7 +301,7 @@ impl ObjectCache {
         }
         self.next_question += 1;
         self.service_questions.insert(self.next_question, asker);
-        context.after(WAIT_MAX, ObjectCacheMsg::TooLate(self.next_question));
+        context.after(WAIT_MAX, ObjectCacheMsg::Due(CacheWait::TooLate(self.next_question)));
     }
 
     fn variables(&self, namespace: &str, links: bool) -> ServiceVariables {
@@ -301,9 +315,9 @@ impl ObjectCache {
 
     /// One timer, only while there is something to look for; and how much is watched, for whoever looks.
     fn arm(&mut self, context: &mut Context<ObjectCacheMsg>) {
-        let (watches, objects) = (self.watches.len(), self.decisions.len());
+        let (watches, objects) = (self.watches.len() + self.local.watched(), self.decisions.len());
         if watches > 0 && self.sweep.is_none() {
-            self.sweep = Some(context.after(SWEEP_PERIOD, ObjectCacheMsg::SweepDue));
+            self.sweep = Some(context.after(SWEEP_PERIOD, ObjectCacheMsg::Due(CacheWait::SweepDue)));
         }
         if std::mem::replace(&mut self.noted, (objects, watches)) != (objects, watches) {
             let note = (objects > 0).then(|| format!("{objects} objects referred to, {watches} of them watched"));

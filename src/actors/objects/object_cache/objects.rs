@@ -67,13 +67,42 @@ impl ApiObjects {
             }
         }
     }
+}
 
-    async fn get(&self, kind: ObjectKind, namespace: &str, name: &str) -> Result<Object, ObjectError> {
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let question = |reply| ObjectCacheMsg::Get { kind, namespace, name, reply };
-        let answer = self.cache.ask(Cause::outside("read object"), PATIENCE, question).await;
-        answer.unwrap_or_else(|error| Err(ObjectError::Unavailable(format!("object cache: {error}"))))
+/// A ConfigMap of `ObjectCache`.
+pub(super) async fn config_map_of(
+    cache: &Address<ObjectCacheMsg>,
+    namespace: &str,
+    name: &str,
+) -> Result<Arc<ConfigMap>, ObjectError> {
+    match get(cache, ObjectKind::ConfigMap, namespace, name).await? {
+        Object::ConfigMap(object) => Ok(object),
+        Object::Secret(_) => unreachable!("the cache gives what it is asked for"),
     }
+}
+
+/// A Secret of `ObjectCache`.
+pub(super) async fn secret_of(
+    cache: &Address<ObjectCacheMsg>,
+    namespace: &str,
+    name: &str,
+) -> Result<Arc<Secret>, ObjectError> {
+    match get(cache, ObjectKind::Secret, namespace, name).await? {
+        Object::Secret(object) => Ok(object),
+        Object::ConfigMap(_) => unreachable!("the cache gives what it is asked for"),
+    }
+}
+
+async fn get(
+    cache: &Address<ObjectCacheMsg>,
+    kind: ObjectKind,
+    namespace: &str,
+    name: &str,
+) -> Result<Object, ObjectError> {
+    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+    let question = |reply| ObjectCacheMsg::Get { kind, namespace, name, reply };
+    let answer = cache.ask(Cause::outside("read object"), PATIENCE, question).await;
+    answer.unwrap_or_else(|error| Err(ObjectError::Unavailable(format!("object cache: {error}"))))
 }
 
 /// Remembers what was read, and gives what was read before where nobody answers.
@@ -127,17 +156,11 @@ impl Objects for ApiObjects {
     }
 
     async fn config_map(&self, namespace: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError> {
-        match self.get(ObjectKind::ConfigMap, namespace, name).await? {
-            Object::ConfigMap(object) => Ok(object),
-            Object::Secret(_) => unreachable!("the cache gives what it is asked for"),
-        }
+        config_map_of(&self.cache, namespace, name).await
     }
 
     async fn secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>, ObjectError> {
-        match self.get(ObjectKind::Secret, namespace, name).await? {
-            Object::Secret(object) => Ok(object),
-            Object::ConfigMap(_) => unreachable!("the cache gives what it is asked for"),
-        }
+        secret_of(&self.cache, namespace, name).await
     }
 
     async fn claim(&self, namespace: &str, name: &str) -> Result<Arc<PersistentVolumeClaim>, ObjectError> {

@@ -301,7 +301,8 @@ fn not_registered(key: &ObjectKey) -> ObjectError {
     ObjectError::Unavailable(format!("object \"{}\"/\"{}\" not registered", key.namespace, key.name))
 }
 
-fn not_found(key: &ObjectKey) -> ObjectError {
+/// The API's word for an object that does not exist.
+pub fn not_found(key: &ObjectKey) -> ObjectError {
     ObjectError::NotFound(format!("{} \"{}\" not found", key.kind.word(), key.name))
 }
 
