@@ -8,6 +8,7 @@ use super::commands::events::EventsOptions;
 use super::commands::ps::PsOptions;
 use super::commands::top::TopOptions;
 use super::output::Output;
+pub(super) use super::pod_name::PodName;
 use crate::config::LOCAL_SOCKET;
 
 /// Looks inside the Podwright agent on this machine.
@@ -133,26 +134,6 @@ pub(super) struct TraceOptions {
     pub(super) chrome: Option<PathBuf>,
 }
 
-/// A pod's namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PodName {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
-impl std::str::FromStr for PodName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('/') {
-            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-            }
-            _ => Err("a pod is given as NAMESPACE/POD".to_owned()),
-        }
-    }
-}
-
 /// Reads the arguments after the subcommand's name. Asking for help is an error of its own kind.
 pub(super) fn parse(command: &str, arguments: &[String]) -> Result<Options, clap::Error> {
     let words = ["podwright", command].into_iter().chain(arguments.iter().map(String::as_str));
@@ -193,14 +174,6 @@ mod tests {
         }
         for text in ["", "0s", "s", "1w", "-1s", "99999999999999999999s", "9999999999999999999h"] {
             assert!(seconds(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_pod_is_a_namespace_and_a_name() {
-        assert!("shop/web".parse::<PodName>().is_ok());
-        for text in ["web", "/web", "shop/", "a/b/c", ""] {
-            assert!(text.parse::<PodName>().is_err(), "{text}");
         }
     }
 }

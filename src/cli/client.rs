@@ -1,5 +1,7 @@
 //! A client of an agent, by its local socket or by the API server: one request, one answer, bounded in time and size.
 
+pub(super) mod node_proxy;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +12,12 @@ use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-use super::node_proxy::NodeProxy;
+use node_proxy::NodeProxy;
 
 /// From the connection to the answer's last byte.
-pub(super) const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
-pub(super) const ANSWER_BYTES_MAX: usize = 256 << 20;
+const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// The answer of [`crate::server`] to a caller that it turns away.
 const WHO_MAY_ASK: &str = "only root may ask, from the agent's own pid, user and mount namespaces";

@@ -1,6 +1,6 @@
 //! `kubectl podwright`: the same commands about a node of a cluster, for one who is not on it.
 //!
-//! kubectl runs the executable under the name `kubectl-podwright`. What changes something is left to the node itself.
+//! kubectl runs the executable under the name `kubectl-podwright`. Commands that change something are left to the node itself.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::arguments::Command;
 use super::client::Client;
-use super::node_proxy::{NodeProxy, kubeconfig_files};
+use super::client::node_proxy::{NodeProxy, kubeconfig_files};
 use super::output::Output;
 use super::{NO_ANSWER, USAGE, WELL, perform};
 

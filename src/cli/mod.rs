@@ -19,8 +19,8 @@ mod client;
 mod commands;
 mod jsonpath;
 mod kubectl;
-mod node_proxy;
 mod output;
+mod pod_name;
 mod print;
 
 use std::io::{IsTerminal, Write};

@@ -16,7 +16,7 @@ pub(super) enum Output {
     Json,
     /// The same as YAML.
     Yaml,
-    /// What a template makes of it.
+    /// The text that a template makes of it.
     JsonPath(Arc<Template>),
     /// Text for people.
     Text,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a pod is called and says, the document means the same.
+        /// For any name and any message of a pod the document means the same.
         #[test]
         fn yaml_means_what_json_means(texts in prop::collection::vec(any::<String>(), 0..6), number: f64, whole: i64) {
             prop_assume!(number.is_finite());

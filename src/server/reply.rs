@@ -80,6 +80,11 @@ pub(super) fn unanswered(actor: &str, error: crate::actors::kit::address::AskErr
     text(StatusCode::SERVICE_UNAVAILABLE, format!("Internal Error: {actor}: {error}\n"))
 }
 
+/// There are as many watchers as may be.
+pub(super) fn too_many_watch() -> Reply {
+    text(StatusCode::TOO_MANY_REQUESTS, "too many watch already\n")
+}
+
 /// All values of one name in a query, decoded.
 pub(super) fn query_values(query: Option<&str>, name: &str) -> Vec<String> {
     let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());

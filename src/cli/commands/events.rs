@@ -3,9 +3,9 @@
 use clap::Args;
 
 use super::follow::{Shape, follow};
-use crate::cli::arguments::PodName;
 use crate::cli::client::{self, Client};
 use crate::cli::output::Output;
+use crate::cli::pod_name::PodName;
 use crate::cli::print::or_dash;
 use crate::cli::{Answered, WELL};
 use crate::server::views::node_views::EventRow;

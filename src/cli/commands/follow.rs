@@ -81,7 +81,7 @@ struct Printer<'a, T> {
 }
 
 impl<T: for<'a> Deserialize<'a>> Printer<'_, T> {
-    /// What a line prints.
+    /// The text that a line prints.
     fn line(&mut self, line: &[u8]) -> Result<String, Trouble> {
         let wrong = |error: serde_json::Error| Trouble::Form(error.to_string());
         let change: Change<T> = serde_json::from_slice(line).map_err(wrong)?;
@@ -121,8 +121,8 @@ impl<T: for<'a> Deserialize<'a>> Printer<'_, T> {
 mod tests {
     use super::*;
 
-    fn row(kind: ChangeKind, object: &String) -> Vec<Cell> {
-        vec![format!("{kind:?}").into(), object.as_str().into(), "x".into()]
+    fn row(kind: ChangeKind, object: &Value) -> Vec<Cell> {
+        vec![format!("{kind:?}").into(), object.as_str().unwrap_or_default().into(), "x".into()]
     }
 
     fn printed(output: &str, lines: &[&str]) -> Vec<Result<String, String>> {

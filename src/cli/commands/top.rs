@@ -39,7 +39,7 @@ enum Sort {
     Name,
 }
 
-/// The parts of the summary that are shown.
+/// The parts of the summary that the command shows.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Summary {

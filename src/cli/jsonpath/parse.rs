@@ -20,7 +20,7 @@ pub(super) fn template(text: &str) -> Parsed<Vec<Part>> {
     parser.template()
 }
 
-/// What ends a path.
+/// The place of a path, which says where it ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Within {
     /// `}`.

@@ -170,7 +170,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever is typed, and whatever the agent answers.
+    /// For any text that a user types and any answer of the agent.
     #[test]
     fn no_template_and_no_document_is_a_panic(template: String, document in any_value()) {
         if let Ok(read) = Template::parse(&template) {

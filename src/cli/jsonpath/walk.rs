@@ -78,7 +78,7 @@ impl Walk {
             other => {
                 for value in values {
                     let before = found.len();
-                    self.from_one(other, value, &mut found)?;
+                    self.take_step(other, value, &mut found)?;
                     self.spend(found.len() - before + 1)?;
                 }
             }
@@ -86,7 +86,7 @@ impl Walk {
         Ok(found)
     }
 
-    fn from_one<'v>(&mut self, step: &'v Step, value: &'v Value, found: &mut Vec<&'v Value>) -> Walked<()> {
+    fn take_step<'v>(&mut self, step: &'v Step, value: &'v Value, found: &mut Vec<&'v Value>) -> Walked<()> {
         match step {
             Step::Field(name) => found.extend(value.get(name)),
             Step::Quoted(name) => found.extend(value.get(name).or_else(|| along(name, value))),

@@ -1,5 +1,8 @@
 //! `/events`: the last events of the node, and with `watch` each one after them. `pod` asks for those of one pod.
 
+use std::sync::Arc;
+
+use axum::http::StatusCode;
 use futures_util::{Stream, StreamExt, stream};
 
 use crate::logic::model::time::Moment;
@@ -11,11 +14,6 @@ use crate::server::reply::{self, Reply};
 use crate::server::sources::{Shared, static_pod_name};
 use crate::server::views::changes::{Change, ChangeKind};
 use crate::server::views::node_views::EventRow;
-
-use axum::http::StatusCode;
-
-/// The answer to watchers beyond their number.
-pub(in crate::server) const TOO_MANY: &str = "too many watch already\n";
 
 /// Answers `/events`.
 pub(in crate::server) async fn answer(shared: &Shared, query: Option<&str>) -> Reply {
@@ -29,7 +27,7 @@ pub(in crate::server) async fn answer(shared: &Shared, query: Option<&str>) -> R
     let question = |reply| EventRecorderMsg::Last(watches.then_some(watcher), reply);
     let events = match shared.directory.event_recorder.ask(REQUEST, ASK_LIMIT, question).await {
         Ok(Some(events)) => events,
-        Ok(None) => return reply::text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY),
+        Ok(None) => return reply::too_many_watch(),
         Err(error) => return reply::unanswered("EventRecorder", error),
     };
     let is_meant = move |counted: &CountedEvent| pod.as_ref().is_none_or(|pod| pod.is_of(counted));
@@ -40,7 +38,7 @@ pub(in crate::server) async fn answer(shared: &Shared, query: Option<&str>) -> R
         true => {
             let first = rows.map(|row| Change::of(ChangeKind::Added, row)).chain([Change::synced()]);
             let first: Vec<_> = first.collect();
-            reply::json_lines(stream::iter(first).chain(later(std::sync::Arc::clone(shared), changes, is_meant)))
+            reply::json_lines(stream::iter(first).chain(later(Arc::clone(shared), changes, is_meant)))
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::StatusCode;
+
 use crate::logic::images::image_garbage::ImageUse;
 use crate::logic::images::pull_progress::PullStage;
 use crate::logic::model::ids::FullName;
@@ -15,8 +17,6 @@ use crate::server::pods::pod_list::{ASK_LIMIT, REQUEST};
 use crate::server::reply::{self, Reply};
 use crate::server::sources::Shared;
 use crate::server::views::node_views::{ImageRow, ImagesShown, PullRow};
-
-use axum::http::StatusCode;
 
 /// Patience with the actor that asks the runtime.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(20);

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
 
 use super::explain::{refused_rows, rows_of};
@@ -13,7 +12,6 @@ use crate::logic::status::pod_change::PodChange;
 use crate::messages::status::pod_watch::{Changes, RowNews, WatchOf, Watcher};
 use crate::messages::status::status_manager::{Patience, PodView, StatusManagerMsg};
 use crate::server::backend::Backend;
-use crate::server::node::events::TOO_MANY;
 use crate::server::reply::{self, Reply};
 use crate::server::sources::Shared;
 use crate::server::views::PodRow;
@@ -26,7 +24,7 @@ pub(in crate::server) async fn answer(shared: &Shared) -> Reply {
     let question = |reply| StatusManagerMsg::Watch(WatchOf::Rows(watcher), reply);
     let mut views = match shared.directory.status_manager.ask(REQUEST, ASK_LIMIT, question).await {
         Ok(Some(views)) => views,
-        Ok(None) => return reply::text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY),
+        Ok(None) => return reply::too_many_watch(),
         Err(error) => return reply::unanswered("StatusManager", error),
     };
     views.sort_by_cached_key(name_of);
@@ -65,9 +63,9 @@ fn key(row: &PodRow) -> [String; 3] {
 struct Watch {
     shared: Shared,
     changes: Changes<RowNews>,
-    /// The rows as they were told last.
+    /// The rows as the client has them.
     rows: BTreeMap<[String; 3], PodRow>,
-    /// Changes that are still to be told.
+    /// Changes that the client has yet to get.
     due: VecDeque<Change<PodRow>>,
 }
 
@@ -106,7 +104,7 @@ impl Watch {
         self.due.extend(self.rows.remove(key).map(|row| Change::of(ChangeKind::Deleted, row)));
     }
 
-    /// Tells of a row, unless nothing but its age is new.
+    /// Sends a row, unless nothing but its age is new.
     fn is(&mut self, row: PodRow) {
         let kind = match self.rows.insert(key(&row), row.clone()) {
             None => ChangeKind::Added,

@@ -10,7 +10,7 @@ use hyper::header::CONTENT_TYPE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::client::Body;
 
-use super::client::{ANSWER_BYTES_MAX, LIMIT, Trouble};
+use super::{ANSWER_BYTES_MAX, LIMIT, Trouble};
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::cluster::kube_api::credentials::Credentials;
 use crate::platform::cluster::kube_api::kubeconfig::Kubeconfig;
@@ -23,14 +23,14 @@ const USER_AGENT: &str = concat!("kubectl-podwright/", env!("CARGO_PKG_VERSION")
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 /// See the module.
-pub(super) struct NodeProxy {
+pub(in crate::cli) struct NodeProxy {
     runtime: tokio::runtime::Runtime,
     server: ApiServer,
     node: String,
 }
 
 /// The files of a kubeconfig: the one that is named, else those of `KUBECONFIG`, else the user's own.
-pub(super) fn kubeconfig_files(named: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
+pub(in crate::cli) fn kubeconfig_files(named: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
     if let Some(named) = named {
         return if named.exists() {
             Ok(vec![named])
@@ -49,7 +49,7 @@ pub(super) fn kubeconfig_files(named: Option<PathBuf>) -> Result<Vec<PathBuf>, S
 
 impl NodeProxy {
     /// Connects when the first question is asked.
-    pub(super) fn new(node: String, files: &[PathBuf], context: Option<&str>) -> Result<Self, String> {
+    pub(in crate::cli) fn new(node: String, files: &[PathBuf], context: Option<&str>) -> Result<Self, String> {
         let kubeconfig = Kubeconfig::load_merged(files, context).map_err(|error| error.to_string())?;
         let proxy = kubeconfig.way().map_err(|error| error.to_string())?;
         let settings = Settings::from_environment(kubeconfig.server.clone(), USER_AGENT.to_owned());
