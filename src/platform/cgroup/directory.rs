@@ -17,6 +17,8 @@ use super::CgroupError;
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Deepest tree walked. The kernel allows more; a runtime makes a handful.
 const DEPTH_MAX: usize = 64;
+/// The mode of a folder.
+const OPEN: Mode = Mode::from_raw_mode(0o755);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// An open folder, and its path for messages.
@@ -73,15 +75,22 @@ impl Directory {
         }
     }
 
-    /// The folder of this name, made if it is not there; says whether it was made.
+    /// The folder of this name, made if it is not there; says whether it was made. Everybody may pass through, whatever the
+    /// umask: a pod's root looks for its cgroup, and in a user namespace of its own it is nobody on the host.
     pub fn make_child(&self, name: &str) -> Result<(Self, bool), CgroupError> {
-        let made = match rustix::fs::mkdirat(&self.descriptor, name, Mode::from_raw_mode(0o755)) {
+        let made = match rustix::fs::mkdirat(&self.descriptor, name, OPEN) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
             Err(error) => return Err(CgroupError::Create { folder: self.file_path(name), source: error.into() }),
         };
         let removed = || CgroupError::Create { folder: self.file_path(name), source: io::ErrorKind::NotFound.into() };
-        Ok((self.child(name)?.ok_or_else(removed)?, made))
+        let child = self.child(name)?.ok_or_else(removed)?;
+        let open = || -> rustix::io::Result<()> {
+            let mode = Mode::from_raw_mode(rustix::fs::fstat(&child.descriptor)?.st_mode & 0o7777);
+            if mode.contains(OPEN) { Ok(()) } else { rustix::fs::fchmod(&child.descriptor, mode | OPEN) }
+        };
+        open().map_err(|error| CgroupError::Create { folder: self.file_path(name), source: error.into() })?;
+        Ok((child, made))
     }
 
     /// A file's text, without surrounding white space.
