@@ -34,6 +34,7 @@ use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
+use crate::platform::pods::user_namespace_files::UserNamespaceFiles;
 use crate::platform::statistics::Statistics;
 use crate::platform::volumes::VolumeHost;
 use crate::platform::volumes::csi::CsiHost;
@@ -76,6 +77,8 @@ pub struct Adapters {
 pub struct PodAdapters {
     /// Pods' files.
     pub files: Arc<dyn PodFiles>,
+    /// Ranges of IDs of pods.
+    pub user_namespaces: Arc<dyn UserNamespaceFiles>,
     /// Volumes on the node.
     pub volumes: Arc<dyn VolumeHost>,
     /// Probes and hooks over the network.

@@ -22,6 +22,7 @@ use crate::logic::resources::allocations::ResourceManagers;
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
 use crate::logic::resources::node_cgroups::{MachineSize, NodeCgroups};
+use crate::logic::resources::user_namespaces::space::IdSpace;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::{ServedLogs, StreamSettings};
 use crate::messages::root::LiveSettings;
@@ -98,6 +99,8 @@ pub struct PodSettings {
     pub stop_signals: bool,
     /// Gate `EnvFiles`: whether variables may come from files of volumes.
     pub env_files: bool,
+    /// The IDs that pods with user namespaces of their own may have.
+    pub user_ids: IdSpace,
 }
 
 impl Default for PodSettings {
@@ -109,6 +112,7 @@ impl Default for PodSettings {
             restart_gates: RestartGates::default(),
             stop_signals: false,
             env_files: true,
+            user_ids: IdSpace::default(),
         }
     }
 }

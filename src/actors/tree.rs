@@ -32,6 +32,7 @@ use crate::messages::pods::local_objects::LocalObjectsMsg;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::pods::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
+use crate::messages::pods::user_namespaces::UserNamespacesMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::resources::allocation_manager::AllocationManagerMsg;
 use crate::messages::resources::process_placement::ProcessPlacementMsg;
@@ -185,6 +186,14 @@ macro_rules! children {
                 mailbox: 4096,
                 learns_from: [DevicePlugins],
                 repeats: |_| AllocationManagerMsg::Repeat,
+            }
+            /// Ranges of IDs of pods with user namespaces of their own.
+            UserNamespaces {
+                actor: actors::pods::user_namespaces::UserNamespaces,
+                address: user_namespaces: Address<UserNamespacesMsg>,
+                args: pods::user_namespaces_args,
+                // Each container of such a pod asks as it starts.
+                mailbox: 1024,
             }
             /// The pods of the API server, on the disk.
             OfflinePods {

@@ -8,7 +8,7 @@ use super::types::Config;
 
 /// Fields that are read, checked and shown, but change nothing yet.
 pub const NOT_YET_ACTED_ON: &[&str] =
-    &["contentType", "enableContentionProfiling", "showHiddenMetricsForVersion", "userNamespaces", "volumePluginDir"];
+    &["contentType", "enableContentionProfiling", "showHiddenMetricsForVersion", "volumePluginDir"];
 
 /// Those of [`NOT_YET_ACTED_ON`] that are set away from their default, in order of names.
 pub fn set_but_not_acted_on(config: &Config) -> Vec<&'static str> {

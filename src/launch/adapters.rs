@@ -38,6 +38,7 @@ use crate::platform::pods::local_objects::{LinuxLocalObjectFolder, LocalObjectFo
 use crate::platform::pods::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
+use crate::platform::pods::user_namespace_files::LinuxUserNamespaceFiles;
 use crate::platform::statistics::{LinuxStatistics, Places};
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::server::rpc::DeviceRegistration;
@@ -83,6 +84,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
                 PathBuf::from(&config.pod_logs_dir),
                 Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
             )),
+            user_namespaces: Arc::new(LinuxUserNamespaceFiles::new(root_dir)),
             volumes,
             prober: Arc::new(HostProber::new(Offer::from_environment())),
             ends: Arc::default(),

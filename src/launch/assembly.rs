@@ -10,6 +10,7 @@ use super::adapters::{self, Means};
 use super::host::HostFacts;
 use super::resource_managers::{check_state, resource_managers};
 use super::threads::Elsewhere;
+use super::user_namespaces::user_ids;
 use super::{api, serving, settings};
 use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Trace;
@@ -52,7 +53,8 @@ pub(super) async fn assemble(
     let managers = resource_managers(invocation, facts.size.memory_bytes, &super::host::topology())?;
     check_state(&managers, Path::new(&invocation.flags.root_dir), invocation.flags.repair_state_files)?;
     let managers = Arc::new(managers);
-    let settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched, managers)?;
+    let mut settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched, managers)?;
+    settings.pods.user_ids = user_ids(invocation).await?;
     let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
     let mut certificates = serving::certificates(invocation, &facts.node_name, client, clock.clone())?;

@@ -14,6 +14,7 @@ mod resource_managers;
 mod serving;
 mod settings;
 mod threads;
+mod user_namespaces;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

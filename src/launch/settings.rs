@@ -35,6 +35,7 @@ use crate::logic::resources::allocations::ResourceManagers;
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::node_cgroups::process_placement::PlacementSettings;
 use crate::logic::resources::node_cgroups::{NodeCgroups, ReservedCgroup, TooMuchReserved};
+use crate::logic::resources::user_namespaces::space::IdSpace;
 use crate::logic::resources::{
     CgroupVersion, CpuBurst, EPHEMERAL_STORAGE, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
 };
@@ -133,6 +134,7 @@ fn pods(invocation: &Invocation) -> Result<PodSettings, String> {
         restart_gates: restart_gates(invocation),
         stop_signals: gates.enabled("ContainerStopSignals"),
         env_files: gates.enabled("EnvFiles"),
+        user_ids: IdSpace::default(),
     })
 }
 

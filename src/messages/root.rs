@@ -70,6 +70,8 @@ pub enum Child {
     MirrorManager,
     /// The allocations of pods, on the disk.
     AllocationManager,
+    /// Ranges of IDs of pods with user namespaces of their own.
+    UserNamespaces,
     /// The pods of the API server, on the disk.
     OfflinePods,
     /// Statistics, for whoever asks.

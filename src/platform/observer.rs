@@ -107,6 +107,8 @@ pub enum Observation<'a> {
         /// The pod has users of its own.
         own_users: bool,
     },
+    /// In a sandbox of a pod with users of its own that was just made something failed.
+    OwnUsersFailed,
     /// The runtime answered the order to run a sandbox.
     SandboxRun {
         /// Its handler; empty for the default.

@@ -54,6 +54,7 @@ use crate::platform::logs::node_logs::LinuxNodeLogs;
 use crate::platform::network::network_probe::HostProber;
 use crate::platform::network::tls::Offer;
 use crate::platform::pods::pod_files::LinuxPodFiles;
+use crate::platform::pods::user_namespace_files::LinuxUserNamespaceFiles;
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::telemetry::Metrics;
 
@@ -156,6 +157,7 @@ impl Node {
             observer: metrics.clone(),
             pods: PodAdapters {
                 files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+                user_namespaces: Arc::new(LinuxUserNamespaceFiles::new(folder.path())),
                 volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
                 prober: Arc::new(HostProber::new(Offer::from_environment())),
                 ends: Arc::default(),

@@ -246,6 +246,7 @@ impl Incarnation {
             observer: Arc::new(EvictionCounter(Arc::clone(node))),
             pods: PodAdapters {
                 files: outlet.clone(),
+                user_namespaces: outlet.clone(),
                 volumes: outlet.clone(),
                 prober: outlet.clone(),
                 ends: Arc::default(),

@@ -13,7 +13,7 @@ use crate::cri::pod_mapping::labels::POD_UID;
 use crate::cri::{
     Container, ContainerConfig, ContainerFilter, ContainerMetadata, ContainerState, ContainerStatus, CriError,
     CriResult, Labels, LinuxContainerResources, LinuxContainerUser, Mount, NamespaceMode, PodSandbox, PodSandboxConfig,
-    PodSandboxFilter, PodSandboxMetadata, PodSandboxStatus, SandboxState,
+    PodSandboxFilter, PodSandboxMetadata, PodSandboxStatus, SandboxState, UserNamespace,
 };
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::model::time::Moment;
@@ -38,6 +38,8 @@ pub struct SimSandbox {
     log_directory: String,
     created_at: Moment,
     network: NamespaceMode,
+    /// Its user namespace.
+    pub users: Option<UserNamespace>,
     labels: Labels,
     annotations: Labels,
 }
@@ -106,6 +108,20 @@ pub struct Containers {
     made: u64,
 }
 
+/// The fault in a container's user namespace: runtimes want the sandbox's own, and each mount mapped as it is.
+fn foreign_users(home: &SimSandbox, config: &ContainerConfig) -> Option<String> {
+    let (sandbox, own) = (&home.users, &config.security_context.namespace_options.userns);
+    if sandbox != own {
+        return Some(format!(
+            "user namespaces config for sandbox is different from container. Sandbox userns config: {sandbox:?} - \
+             Container userns config: {own:?}"
+        ));
+    }
+    let UserNamespace { uids, gids, .. } = own.clone().unwrap_or_default();
+    let mount = config.mounts.iter().find(|mount| mount.uid_mappings != uids || mount.gid_mappings != gids)?;
+    Some(format!("mount {} has other mappings than its container", mount.container_path))
+}
+
 fn other(message: String) -> CriError {
     CriError::Other { code: "Unknown", message }
 }
@@ -150,6 +166,7 @@ impl Containers {
             log_directory: config.log_directory.clone(),
             created_at: now,
             network,
+            users: config.linux.security_context.namespace_options.userns.clone(),
             labels: config.labels.clone(),
             annotations: config.annotations.clone(),
         };
@@ -253,6 +270,9 @@ impl Containers {
         let home = self.sandboxes.get(sandbox).ok_or_else(|| absent("sandbox", sandbox.as_str()))?;
         if home.state != SandboxState::Ready {
             return Err(other(format!("sandbox container \"{sandbox}\" is not running")));
+        }
+        if let Some(problem) = foreign_users(home, config) {
+            return Err(other(problem));
         }
         let uid = PodUid::from(home.metadata.uid.as_str());
         let same = |one: &&SimContainer| one.uid == uid && one.metadata == config.metadata;

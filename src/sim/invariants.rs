@@ -11,8 +11,9 @@ use super::containers::{Containers, SimContainer};
 use super::pods::{CLAIMS_ASKED, OWN_DEVICES, SimPod};
 use super::story::Story;
 use crate::actors::kit::trace::lock;
-use crate::cri::ContainerState;
+use crate::cri::{ContainerState, IdMapping};
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::resources::user_namespaces::IdRange;
 
 /// Two instances of a container of a pod never run side by side.
 pub const ONE_INSTANCE: &str = "one-instance";
@@ -65,6 +66,9 @@ pub const EVICTED_FOR_CAUSE: &str = "evicted-for-cause";
 pub const PRESSURE_ENDS: &str = "pressure-ends";
 /// Once quiet: no CPU is given twice, and containers run on the CPUs that the file of state says.
 pub const OWN_CPUS: &str = "own-cpus";
+/// A pod that asks for it has IDs of the host that no other pod has. They stay the same from its first sandbox until
+/// nothing of it runs any more.
+pub const OWN_IDS: &str = "own-ids";
 /// A device is never with two containers that run.
 pub const DEVICE_ONCE: &str = "device-once";
 /// A container is made with all that its pod asks for it: devices, and those of claims.
@@ -137,6 +141,10 @@ struct State {
     goes_down: bool,
     /// Devices that containers ask for: of each resource how many.
     asked: BTreeMap<(PodUid, String), BTreeMap<String, u64>>,
+    /// Pods that are to have IDs of their own.
+    own_users: BTreeSet<PodUid>,
+    /// The IDs that pods have: the first on the host, and how many.
+    ids: BTreeMap<PodUid, IdRange>,
     /// When the node was last seen to run short.
     short: Option<Duration>,
     /// Since when it does, or since when a pod was last stopped for that.
@@ -191,7 +199,10 @@ impl Invariants {
     /// Forgets what is known of pods that nobody wants.
     pub fn forget_unwanted(&self) {
         let mut state = lock(&self.state);
-        let State { wanted, never, starts, graces, retired, since, made, bereft, asked, .. } = &mut *state;
+        let State { wanted, never, starts, graces, retired, since, made, bereft, asked, own_users, ids, .. } =
+            &mut *state;
+        own_users.retain(|uid| wanted.contains(uid));
+        ids.retain(|uid, _| wanted.contains(uid));
         asked.retain(|(uid, _), _| wanted.contains(uid));
         since.retain(|uid, _| wanted.contains(uid));
         made.retain(|(uid, _), _| wanted.contains(uid));
@@ -217,6 +228,9 @@ impl Invariants {
         let has_own_policy = pod.init.iter().chain(&pod.containers).any(|spec| spec.restarts.is_some());
         if pod.is_critical() {
             state.critical.insert(uid.clone());
+        }
+        if pod.has_own_users() {
+            state.own_users.insert(uid.clone());
         }
         if pod.is_limited() {
             state.limited.insert(uid.clone());
@@ -387,6 +401,40 @@ impl Invariants {
     pub fn sandbox_started(&self, uid: &PodUid, label: &str, is_late: bool) {
         if !is_late && lock(&self.state).retired.contains(uid) {
             self.broken(NO_WAY_BACK, format!("sandbox {label} of the removed pod {uid}"));
+        }
+    }
+
+    /// A sandbox is ready, with these IDs of its own or none.
+    pub fn users_given(&self, uid: &PodUid, label: &str, ids: Option<IdMapping>) {
+        let range = ids.map(|ids| IdRange { first: ids.host_id, length: ids.length });
+        let problem = {
+            let mut state = lock(&self.state);
+            let before = state.ids.get(uid).copied();
+            let asks = state.own_users.contains(uid);
+            let mut others = state.ids.iter().filter(|(other, _)| *other != uid);
+            let common = others.find(|(_, other)| range.is_some_and(|range| range.overlaps(**other)));
+            let common = common.map(|(other, _)| other.clone());
+            state.ids.extend(range.map(|range| (uid.clone(), range)));
+            match (range, before, common) {
+                (None, _, _) if asks => Some(format!("sandbox {label} has the host's IDs")),
+                (Some(range), Some(before), _) if range != before => {
+                    Some(format!("sandbox {label} has IDs from {} after those from {}", range.first, before.first))
+                }
+                (Some(range), _, Some(other)) => {
+                    Some(format!("sandbox {label} has IDs from {}, of which pod {other} has some", range.first))
+                }
+                _ => None,
+            }
+        };
+        problem.into_iter().for_each(|how| self.broken(OWN_IDS, how));
+    }
+
+    /// The file with a pod's IDs is gone: others may have them now.
+    pub fn users_taken(&self, containers: &Containers, uid: &PodUid) {
+        let had_any = lock(&self.state).ids.remove(uid).is_some();
+        let mut running = containers.containers.values().filter(|one| one.state == ContainerState::Running);
+        if let Some(running) = running.find(|one| had_any && one.uid == *uid) {
+            self.broken(OWN_IDS, format!("the IDs of {} are free while it runs", running.label()));
         }
     }
 

@@ -15,14 +15,15 @@ use super::world::truth::{self, check_forward};
 use super::{Options, SimPod, World, run};
 use crate::actors::kit::trace::lock;
 use crate::cri::{
-    ContainerConfig, ContainerMetadata, ImageService, ImageSpec, Mount, PodSandboxConfig, PodSandboxMetadata,
-    RuntimeService,
+    ContainerConfig, ContainerMetadata, IdMapping, ImageService, ImageSpec, Mount, NamespaceMode, PodSandboxConfig,
+    PodSandboxMetadata, RuntimeService, UserNamespace,
 };
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::volumes::order::VolumePlace;
 use crate::messages::status::status_manager::PodView;
 use crate::platform::pods::manifests::ManifestFolder;
 use crate::platform::pods::pod_files::PodFiles;
+use crate::platform::pods::user_namespace_files::UserNamespaceFiles;
 use crate::platform::volumes::VolumeHost;
 
 /// The subjects of this file's tests; `every_invariant_has_its_negative_test` compares them with the invariants.
@@ -47,6 +48,7 @@ const TRIPPED: &[&str] = &[
     CRITICAL_STAYS,
     EVICTED_FOR_CAUSE,
     OWN_CPUS,
+    OWN_IDS,
     API_TRUTH,
     RESIZED,
     MIRRORS,
@@ -150,6 +152,14 @@ impl Rogue {
         self.outlet.run_pod_sandbox(&self.sandbox_config(), "").await.expect("made")
     }
 
+    /// A sandbox in a user namespace of its own.
+    async fn sandbox_with_ids(&self, attempt: usize, first: u32) -> SandboxId {
+        let mut config = self.sandbox_config();
+        config.metadata.attempt = u32::try_from(attempt).expect("few");
+        config.linux.security_context.namespace_options.userns = Some(users(first));
+        self.outlet.run_pod_sandbox(&config, "").await.expect("made")
+    }
+
     pub(super) fn container_config(&self, attempt: u32) -> ContainerConfig {
         let spec = &self.pod.containers[0];
         ContainerConfig {
@@ -177,6 +187,12 @@ impl Rogue {
         let plugin = "kubernetes.io~empty-dir".into();
         VolumePlace { uid: self.uid.clone(), plugin, name: "cache".into(), is_device: false }
     }
+}
+
+/// A user namespace of the usual size.
+fn users(first: u32) -> UserNamespace {
+    let ids = vec![IdMapping { host_id: first, container_id: 0, length: 65_536 }];
+    UserNamespace { mode: NamespaceMode::Pod, uids: ids.clone(), gids: ids }
 }
 
 #[test]
@@ -270,6 +286,36 @@ fn a_pod_that_comes_back_after_it_was_removed_is_seen() {
             }
         });
     }
+}
+
+/// A pod with the IDs of another, one whose IDs change, one with the host's, and one whose IDs others may have too early.
+#[test]
+fn ids_that_are_not_a_pods_own_are_seen() {
+    const A: u32 = 65_536;
+    const B: u32 = 131_072;
+    for (ids, own) in [(vec![("web", A), ("db", A)], false), (vec![("web", A), ("web", B)], false), (vec![], true)] {
+        trips(OWN_IDS, alone(), move |world| async move {
+            let pod = |name: &str| SimPod::of(name, "run");
+            let web = if own { pod("web").with_own_users() } else { pod("web") };
+            let (web, db) = (Rogue::of(&world, &web).await, Rogue::of(&world, &pod("db")).await);
+            for (attempt, (name, first)) in ids.into_iter().enumerate() {
+                let rogue = if name == "web" { &web } else { &db };
+                rogue.sandbox_with_ids(attempt, first).await;
+            }
+            if own {
+                web.sandbox().await;
+            }
+        });
+    }
+    trips(OWN_IDS, alone(), |world| async move {
+        let rogue = Rogue::of(&world, &SimPod::of("web", "run")).await;
+        let sandbox = rogue.sandbox_with_ids(0, A).await;
+        let mut config = rogue.container_config(0);
+        config.security_context.namespace_options.userns = Some(users(A));
+        let id = rogue.outlet.create_container(&sandbox, &config, &rogue.sandbox_config()).await.expect("made");
+        rogue.outlet.start_container(&id).await.expect("started");
+        UserNamespaceFiles::remove(&rogue.outlet, &rogue.uid).await.expect("removed");
+    });
 }
 
 #[test]

@@ -278,6 +278,17 @@ impl SimPod {
         priority.is_some_and(|priority| priority >= i64::from(SYSTEM_CRITICAL_PRIORITY))
     }
 
+    /// A pod in a user namespace of its own.
+    #[must_use]
+    pub fn with_own_users(self) -> Self {
+        self.own_field("hostUsers", json!(false))
+    }
+
+    /// Whether it is to have a user namespace of its own.
+    pub fn has_own_users(&self) -> bool {
+        self.fields.iter().any(|(field, value)| *field == "hostUsers" && *value == json!(false))
+    }
+
     /// Whether it has a limit of its own for what it writes to the node's disk.
     pub fn is_limited(&self) -> bool {
         let fields = self.containers.iter().flat_map(|spec| &spec.fields);

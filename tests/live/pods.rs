@@ -7,6 +7,7 @@ pub(super) mod lifecycle;
 pub(super) mod manifest_url;
 pub(super) mod probes;
 pub(super) mod restarts;
+pub(super) mod user_namespaces;
 pub(super) mod volumes;
 
 use serde_json::{Value, json};

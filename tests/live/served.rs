@@ -16,6 +16,7 @@ use podwright::sim::api_server::{ApiServer, Deed, Who, http};
 use serde_json::{Value, json};
 
 use crate::harness::{NODE_NAME, Node, PATIENCE, condition, container_status, http_get, send_signal};
+use crate::pods::user_namespaces::{has_user_namespaces, mapping_in, mapping_on_disk, needs_user_namespaces};
 use crate::pods::{forever, pod, shell, with};
 use crate::serving::spans::Collector;
 
@@ -370,6 +371,55 @@ fn a_local_volume_in_use_keeps_its_group_below_a_root_directory_that_is_a_link()
     for name in ["first", "second"] {
         served.admin("DELETE", &format!("/api/v1/namespaces/default/pods/{name}"), json!({ "gracePeriodSeconds": 1 }));
         served.wait_no_pod(name);
+    }
+}
+
+/// SEC-26, CRI-36, VOL-25: ConfigMaps, Secrets and tokens have the owners and modes that the pod says, by its own IDs.
+#[test]
+fn files_of_objects_belong_to_a_pod_of_its_own_users() {
+    let Some(served) = Served::joined() else { return };
+    if !has_user_namespaces(&served) {
+        return needs_user_namespaces();
+    }
+    for (plural, data) in [("secrets", json!({ "key": "aGlkZGVu" })), ("configmaps", json!({ "key": "shown" }))] {
+        let object = json!({ "metadata": { "name": "files", "namespace": "default" }, "data": data });
+        served.admin("POST", &format!("/api/v1/namespaces/default/{plural}"), object);
+    }
+    let account = json!({ "metadata": { "name": "default", "namespace": "default" } });
+    served.admin("POST", "/api/v1/namespaces/default/serviceaccounts", account);
+    let token = json!([{ "serviceAccountToken": { "path": "token", "expirationSeconds": 600 } }]);
+    let volumes = json!([
+        { "name": "secret", "secret": { "secretName": "files", "defaultMode": 0o400 } },
+        { "name": "map", "configMap": { "name": "files" } },
+        { "name": "token", "projected": { "sources": token } },
+        { "name": "disk", "emptyDir": {} },
+    ]);
+    let mounts =
+        ["secret", "map", "token", "disk"].map(|name| json!({ "name": name, "mountPath": format!("/{name}") }));
+    let seen =
+        "stat -c '%u %g %a' /secret/..data/key /map/..data/key /token/..data/token /disk; cat /secret/key /map/key";
+    for (name, context) in [("root", json!({})), ("user", json!({ "runAsUser": 1000, "fsGroup": 3000 }))] {
+        let main = with(forever("main"), json!({ "volumeMounts": mounts }));
+        let [hosts, own] = [true, false].map(|host_users| {
+            let name = format!("{name}-{host_users}");
+            let spec = json!({ "hostUsers": host_users, "volumes": volumes, "securityContext": context });
+            served.create_pod(with(pod(&name, std::slice::from_ref(&main)), json!({ "spec": spec })));
+            let shown = served.wait_pod_ready(&name);
+            let main = served.running(&name).expect("it is Ready");
+            if !host_users {
+                let uid = shown["metadata"]["uid"].as_str().expect("an UID");
+                assert_eq!(mapping_in(&served, &main), mapping_on_disk(&served, uid));
+            }
+            let wrote = served.run_in(&main, "test -s /token/token && echo read > /disk/file && cat /disk/file");
+            assert_eq!(wrote, "read\n");
+            let seen = served.run_in(&main, seen);
+            let path = format!("/api/v1/namespaces/default/pods/{name}");
+            served.admin("DELETE", &path, json!({ "gracePeriodSeconds": 1 }));
+            served.wait_no_pod(&name);
+            seen
+        });
+        assert_eq!(own, hosts, "{name}: as in the host's user namespace");
+        assert!(own.ends_with("hiddenshown"), "{own}");
     }
 }
 

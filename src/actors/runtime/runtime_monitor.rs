@@ -2,6 +2,7 @@
 //!
 //! Parent: Root. Restarted: after a failure; the next poll tells it all.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub struct RuntimeMonitor {
     /// The abilities of the runtime, as it said when it was last ready, and whether `NodeStatus` has them.
     able: Option<RuntimeFact>,
     able_told: bool,
+    /// The part of that about user namespaces, by handler.
+    user_namespaces: Arc<BTreeMap<String, bool>>,
     /// The wait for the next poll; none while one is under way.
     timer: Option<OperationId>,
     /// The end of a silence that is borne; none while there is no silence. A call that hangs must not be waited for.
@@ -61,6 +64,7 @@ impl Actor for RuntimeMonitor {
             told: None,
             able: None,
             able_told: false,
+            user_namespaces: Arc::default(),
             timer: None,
             silence: None,
         };
@@ -157,6 +161,8 @@ impl RuntimeMonitor {
             user_namespaces_host_network: status.features.user_namespaces_host_network,
         };
         if self.able.as_ref() != Some(&able) {
+            let of_handler = |handler: &HandlerFact| (handler.name.clone(), handler.user_namespaces);
+            self.user_namespaces = Arc::new(able.handlers.iter().map(of_handler).collect());
             (self.able, self.able_told) = (Some(able), false);
         }
     }
@@ -167,6 +173,7 @@ impl RuntimeMonitor {
         let is_able = |handler: &HandlerFact| handler.name.is_empty() && handler.recursive_read_only_mounts;
         health.recursive_read_only = self.able.as_ref().map(|able| able.handlers.iter().any(is_able));
         health.groups_policy = self.able.as_ref().map(|able| able.supplemental_groups_policy);
+        health.user_namespaces = Arc::clone(&self.user_namespaces);
         if health.runtime_problem.is_none() {
             health.runtime_problem.clone_from(&self.pleg_problem);
         }

@@ -11,6 +11,7 @@ use crate::actors::pods::pod_manager::sweeper::Sweeper;
 use crate::actors::pods::pod_worker::tools::{
     ContainerSettings, WorkerAdapters, WorkerAddresses, WorkerNode, WorkerResources, WorkerSettings, WorkerTools,
 };
+use crate::actors::pods::user_namespaces;
 use crate::messages::pods::pod_source::SourceKind;
 
 /// Of `PodManager`.
@@ -72,6 +73,7 @@ fn pod_manager_addresses(agent: &Agent) -> PodManagerAddresses {
         prober: to.prober.clone(),
         resource_manager: to.resource_manager.clone(),
         allocation_manager: to.allocation_manager.clone(),
+        user_namespaces: to.user_namespaces.clone(),
         offline_pods: to.offline_pods.clone(),
         event_recorder: to.event_recorder.clone(),
     }
@@ -88,6 +90,7 @@ pub fn sweeper(agent: &Agent) -> Sweeper {
         files: Arc::clone(&adapters.pods.files),
         image_host: Arc::clone(&adapters.image_host),
         volume_manager: agent.directory.volume_manager.clone(),
+        user_namespaces: agent.directory.user_namespaces.clone(),
     }
 }
 
@@ -120,6 +123,7 @@ pub fn worker_tools(agent: &Agent) -> WorkerTools {
             claim_manager: to.claim_manager.clone(),
             allocation_manager: to.allocation_manager.clone(),
             device_plugins: to.device_plugins.clone(),
+            user_namespaces: to.user_namespaces.clone(),
             node_status: to.node_status.clone(),
         },
         clock: Arc::clone(agent.trace.clock()),
@@ -156,6 +160,16 @@ fn worker_settings(agent: &Agent) -> WorkerSettings {
             dns: settings.network.dns.clone(),
             pod_logs_dir: settings.logs.folder.clone(),
         },
+    }
+}
+
+/// Of `UserNamespaces`.
+pub fn user_namespaces_args(agent: &Agent) -> user_namespaces::Args {
+    let adapters = &agent.adapters;
+    user_namespaces::Args {
+        space: agent.settings.pods.user_ids,
+        files: Arc::clone(&adapters.pods.user_namespaces),
+        chance: Arc::clone(&adapters.chance),
     }
 }
 

@@ -31,7 +31,6 @@ impl fmt::Display for Refusal {
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
 const NO_CLAIMS: &str = "a pod as a whole has no resource claims";
-const NO_USER_NAMESPACE: &str = "user namespaces are not supported by this version";
 const NO_RESOURCE: &str =
     "of the resources only cpu, memory, huge pages, ephemeral-storage and extended ones are supported by this version";
 const NO_POD_RESOURCE: &str = "a pod as a whole has cpu, memory and huge pages alone";
@@ -60,9 +59,6 @@ pub fn unsupported_fields(pod: &Pod) -> Vec<Refusal> {
     }
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
         containers("initContainers", index, container.resources.as_ref());
-    }
-    if spec.host_users == Some(false) {
-        found.refuse(&"spec.hostUsers", NO_USER_NAMESPACE);
     }
     if let Some(resources) = &spec.resources {
         found.resources(&"spec.resources", resources, Whose::Pod);

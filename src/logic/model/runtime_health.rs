@@ -1,5 +1,7 @@
 //! Whether the runtime can be worked with, as the agent last saw it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::go_duration;
@@ -42,6 +44,8 @@ pub struct RuntimeHealth {
     pub recursive_read_only: Option<bool>,
     /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until a ready runtime said so.
     pub groups_policy: Option<bool>,
+    /// The runtime's handlers by name, and whether each can do user namespaces; none until a ready runtime said so.
+    pub user_namespaces: Arc<BTreeMap<String, bool>>,
 }
 
 /// A condition of the runtime: whether it holds, the reason, the message.

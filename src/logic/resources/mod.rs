@@ -23,6 +23,7 @@ mod pod_sums;
 pub mod portion;
 mod qos;
 pub mod topology;
+pub mod user_namespaces;
 
 pub use limits::{
     AGENT_OOM_SCORE_ADJ, CPU_BURST_ANNOTATION, CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, CgroupSettings,

@@ -5,3 +5,4 @@ pub mod offline_pods;
 pub mod pod_manager;
 pub mod pod_source;
 pub mod pod_worker;
+pub mod user_namespaces;

@@ -236,6 +236,7 @@ pub(crate) mod played_bus;
 pub(crate) mod played_program;
 pub mod process;
 pub mod program;
+pub mod subordinate_ids;
 pub mod systemd;
 #[cfg(test)]
 mod tests;

@@ -7,3 +7,4 @@ pub mod pod_end_store;
 pub mod pod_files;
 pub mod pod_keys;
 pub mod probe_store;
+pub mod user_namespace_files;

@@ -27,6 +27,7 @@ use crate::platform::logs::log_reader::{Admission, LogReadError, LogReader, LogW
 use crate::platform::logs::node_logs::{JournalOutput, NodeLog, NodeLogs};
 use crate::platform::pods::pod_files::{PodFiles, PodPlace};
 use crate::platform::pods::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
+use crate::platform::pods::user_namespace_files::{Files, UserNamespaceFiles};
 use crate::sim::faults::Fault;
 
 /// Where pods' logs are.
@@ -42,6 +43,8 @@ const PODS: &str = "/var/lib/kubelet/pods";
 pub struct Disk {
     /// Pods' directories: the files in each.
     pub pods: BTreeMap<PodUid, BTreeSet<String>>,
+    /// Ranges of IDs of pods, as their files say them.
+    pub user_namespaces: BTreeMap<PodUid, Vec<u8>>,
     /// Directories of pods' logs: the log files in each, as `container/N.log`.
     pub logs: BTreeMap<String, BTreeSet<String>>,
     /// Volumes.
@@ -297,7 +300,12 @@ impl PodFiles for Outlet {
     async fn remove_pod(&self, uid: &PodUid) -> Result<(), FileError> {
         self.removal(uid.as_str()).await?;
         let gone = uid.clone();
-        self.file("remove directory", uid.as_str(), |disk| drop(disk.pods.remove(&gone))).await?;
+        self.file("remove directory", uid.as_str(), |disk| {
+            disk.user_namespaces.remove(&gone);
+            disk.pods.remove(&gone);
+        })
+        .await?;
+        self.node().invariants.users_taken(&lock(&self.node().containers), uid);
         self.node().invariants.pod_removed(uid);
         Ok(())
     }
@@ -324,6 +332,35 @@ impl PodFiles for Outlet {
             disk.links.retain(|_, path| log_place(path).is_none_or(|(directory, _)| directory != name));
         })
         .await
+    }
+}
+
+#[async_trait]
+impl UserNamespaceFiles for Outlet {
+    async fn read_all(&self) -> Result<Files, FileError> {
+        let read = |disk: &mut Disk| disk.user_namespaces.clone().into_iter().map(|(uid, bytes)| (uid, Ok(bytes)));
+        self.file("read files", PODS, |disk| read(disk).collect()).await
+    }
+
+    async fn write(&self, uid: &PodUid, content: Vec<u8>) -> Result<(), FileError> {
+        let call = self.begin_call().await;
+        let path = format!("{PODS}/{uid}/userns");
+        let written = self.file("write file", &path, |disk| {
+            disk.pods.entry(uid.clone()).or_default();
+            disk.user_namespaces.insert(uid.clone(), content);
+        });
+        let written = written.await;
+        self.end_call(call).await;
+        written
+    }
+
+    async fn remove(&self, uid: &PodUid) -> Result<(), FileError> {
+        let path = format!("{PODS}/{uid}/userns");
+        let call = self.begin_call().await;
+        self.file("remove file", &path, |disk| drop(disk.user_namespaces.remove(uid))).await?;
+        self.end_call(call).await;
+        self.node().invariants.users_taken(&lock(&self.node().containers), uid);
+        Ok(())
     }
 }
 

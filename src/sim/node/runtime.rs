@@ -19,8 +19,8 @@ use crate::cri::{
     CgroupDriver, Container, ContainerConfig, ContainerEventKind, ContainerEvents, ContainerFilter, ContainerState,
     ContainerStats, ContainerStatus, CriError, CriResult, ExecOutcome, Labels, LinuxContainerResources, MemoryUsage,
     MetricDescriptor, PodSandbox, PodSandboxConfig, PodSandboxFilter, PodSandboxMetrics, PodSandboxStats,
-    PodSandboxStatus, REOPEN_LIMIT, RuntimeCondition, RuntimeService, RuntimeStatus, RuntimeVersion, SandboxState,
-    StatsFilter, Streams,
+    PodSandboxStatus, REOPEN_LIMIT, RuntimeCondition, RuntimeHandler, RuntimeService, RuntimeStatus, RuntimeVersion,
+    SandboxState, StatsFilter, Streams,
 };
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::sim::faults::Fault;
@@ -251,7 +251,9 @@ impl RuntimeService for Outlet {
 
     async fn status(&self) -> CriResult<RuntimeStatus> {
         self.ask("Status", |node| {
-            Ok(RuntimeStatus { conditions: conditions(&lock(&node.conditions)), ..RuntimeStatus::default() })
+            let able = RuntimeHandler { user_namespaces: true, ..RuntimeHandler::default() };
+            let conditions = conditions(&lock(&node.conditions));
+            Ok(RuntimeStatus { conditions, handlers: vec![able], ..RuntimeStatus::default() })
         })
         .await
     }

@@ -8,8 +8,14 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The pods of the standard scenario, by turns. The first sixteen stay what they are: seeds of old faults meet them.
+/// The pods of the standard scenario, by turns. The first sixteen stay what they are: seeds of old faults meet them. Every
+/// second one of the others is in a user namespace of its own.
 pub fn pod(number: usize) -> SimPod {
+    let pod = kind(number);
+    if number >= 16 && number.is_multiple_of(2) { pod.with_own_users() } else { pod }
+}
+
+fn kind(number: usize) -> SimPod {
     let name = format!("pod-{number}");
     match if number < 16 { number % 8 } else { number % 11 } {
         0 => SimPod::of(&name, "run"),
@@ -120,10 +126,10 @@ fn of_churn(number: usize) -> SimPod {
 /// A short fixed story for crashes at each message: start, restart after an exit, edit, delete.
 pub async fn short(world: World) {
     world.put(&SimPod::new("web").init("setup", "exit 0 after 1s").container("main", "run"));
-    world.put(&SimPod::of("crash", "exit 1 after 2s below 2").probe("readinessProbe", "/ok"));
+    world.put(&SimPod::of("crash", "exit 1 after 2s below 2").probe("readinessProbe", "/ok").with_own_users());
     world.start_agent();
     world.sleep(seconds(6)).await;
-    world.put(&SimPod::of("job", "exit 0 after 2s").restarts("Never"));
+    world.put(&SimPod::of("job", "exit 0 after 2s").restarts("Never").with_own_users());
     let cache = serde_json::json!({ "emptyDir": {} });
     world.put(&SimPod::of("web", "run").image("app:2").grace(3).volume("cache", cache));
     world.sleep(seconds(8)).await;

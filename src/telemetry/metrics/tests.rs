@@ -234,6 +234,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::StatusSent { took: SECOND },
         Observation::SandboxBegun { own_users: true },
         Observation::SandboxFailed { own_users: false },
+        Observation::OwnUsersFailed,
         Observation::SandboxRun { handler: "", took: SECOND, failed: true },
         Observation::ContainerTried { container_type: "container", error: Some("ErrImagePull") },
         Observation::ContainerEnded(EndedContainer {

@@ -94,6 +94,7 @@ impl AttemptMetrics {
                 self.sandboxes.failed.inc();
                 self.own_users.failed.inc_by((*own_users).into());
             }
+            Observation::OwnUsersFailed => self.own_users.failed.inc(),
             Observation::SandboxRun { handler, took, failed } => {
                 observe(&self.sandbox_runs, handler, *took);
                 if *failed {

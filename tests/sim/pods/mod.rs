@@ -9,4 +9,5 @@ pub(super) mod many_pods;
 pub(super) mod resize;
 pub(super) mod resize_parts;
 pub(super) mod starting;
+pub(super) mod user_namespaces;
 pub(super) mod volumes;

@@ -28,6 +28,7 @@ fn turns() -> Vec<(&'static str, u64)> {
         "ResourceManager",
         "RuntimeMonitor",
         "StatusManager",
+        "UserNamespaces",
         "VolumeManager",
     ];
     for kind in expected {

@@ -39,6 +39,7 @@ use podwright::platform::logs::node_logs::LinuxNodeLogs;
 use podwright::platform::network::network_probe::HostProber;
 use podwright::platform::network::tls::Offer;
 use podwright::platform::pods::pod_files::LinuxPodFiles;
+use podwright::platform::pods::user_namespace_files::LinuxUserNamespaceFiles;
 use podwright::platform::volumes::{Progress, VolumeError, VolumeHost};
 use serde_json::{Value, json};
 
@@ -210,6 +211,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         observer: Arc::new(podwright::platform::observer::Unobserved),
         pods: PodAdapters {
             files: Arc::new(files),
+            user_namespaces: Arc::new(LinuxUserNamespaceFiles::new(root_dir)),
             volumes: Arc::new(CalmVolumes),
             prober: Arc::new(HostProber::new(Offer::from_environment())),
             ends: Arc::default(),

@@ -44,6 +44,7 @@ use crate::platform::network::network_probe::HostProber;
 use crate::platform::network::tls::Offer;
 use crate::platform::observer::Unobserved;
 use crate::platform::pods::pod_files::LinuxPodFiles;
+use crate::platform::pods::user_namespace_files::LinuxUserNamespaceFiles;
 use crate::platform::statistics::FixedStatistics;
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::server::tests::{CalmCgroups, NoServiceManager};
@@ -143,6 +144,7 @@ pub(in crate::actors) fn played_agent_with(
         observer: Arc::new(Unobserved),
         pods: PodAdapters {
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            user_namespaces: Arc::new(LinuxUserNamespaceFiles::new(folder.path())),
             volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(trace.clock()))),
             prober: Arc::new(HostProber::new(Offer::from_environment())),
             ends: Arc::default(),

@@ -18,6 +18,7 @@ use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::node::shutdown_manager::ShutdownManagerMsg;
 use crate::messages::pods::offline_pods::OfflinePodsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::user_namespaces::UserNamespacesMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::resources::allocation_manager::AllocationManagerMsg;
 use crate::messages::resources::resource_manager::ResourceManagerMsg;
@@ -123,6 +124,8 @@ pub struct PodManagerAddresses {
     pub resource_manager: Address<ResourceManagerMsg>,
     /// Keeps what pods are given.
     pub allocation_manager: Address<AllocationManagerMsg>,
+    /// Hears which pods there are.
+    pub user_namespaces: Address<UserNamespacesMsg>,
     /// Keeps admitted pods for a boot without the API server.
     pub offline_pods: Address<OfflinePodsMsg>,
     /// Hears of Events.

@@ -26,6 +26,7 @@ use crate::messages::Ended;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::pods::pod_manager::{PodManagerMsg, ResizesMsg};
 use crate::messages::pods::pod_worker::PodWorkerMsg;
+use crate::messages::pods::user_namespaces::UserNamespacesMsg;
 use crate::messages::resources::allocation_manager::{AllocationManagerMsg, ResizeCount};
 
 /// Wait before resizes that found no room are looked at again although nothing happened (upstream's).
@@ -404,6 +405,7 @@ impl PodManager {
     pub(super) fn forget_allocations(&mut self, known: &Arc<BTreeSet<PodUid>>, context: &Context<PodManagerMsg>) {
         self.resizes.allocations.retain(known);
         context.tell(&self.args.to.allocation_manager, AllocationManagerMsg::Known(Arc::clone(known)));
+        context.tell(&self.args.to.user_namespaces, UserNamespacesMsg::Known(Arc::clone(known)));
     }
 }
 

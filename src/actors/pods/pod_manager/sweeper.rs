@@ -8,11 +8,12 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
-use crate::actors::pods::pod_worker::jobs::{destroy_cgroup, release};
+use crate::actors::pods::pod_worker::jobs::{destroy_cgroup, release, release_user_namespace};
 use crate::logic::logs::log_keeping::{LogKeeping, is_full};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_manager::leftovers::{Found, Leftovers, Swept};
 use crate::logic::resources::cgroup_name::{CgroupName, CgroupTree};
+use crate::messages::pods::user_namespaces::UserNamespacesMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::host::blocking;
@@ -35,6 +36,8 @@ pub struct Sweeper {
     pub image_host: Arc<dyn ImageHost>,
     /// Has volumes gone.
     pub volume_manager: Address<VolumeManagerMsg>,
+    /// Has ranges of IDs free.
+    pub user_namespaces: Address<UserNamespacesMsg>,
 }
 
 impl Sweeper {
@@ -91,10 +94,12 @@ impl Sweeper {
         self.files.remove_pod(uid).await.map_err(|error| error.to_string())
     }
 
-    /// Releases the volumes, then the cgroup, of a pod that the runtime does not hold.
+    /// Releases the volumes, then the cgroup, then the user namespace of a pod that the runtime does not hold.
     pub async fn release(&self, uid: &PodUid, pod: &Pod, cause: Cause) -> Result<(), String> {
-        release(&self.volume_manager, uid, cause).await?;
-        destroy_cgroup(&self.cgroups, &self.cgroup_tree, self.pod_level, uid, Some(pod)).await
+        release(&self.volume_manager, uid, cause.clone()).await?;
+        destroy_cgroup(&self.cgroups, &self.cgroup_tree, self.pod_level, uid, Some(pod)).await?;
+        release_user_namespace(&self.user_namespaces, uid, Some(pod), cause).await;
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
 use crate::logic::pods::pod_lifecycle::JobEnd;
+use crate::logic::resources::user_namespaces::has_own_users;
 use crate::platform::observer::Observation;
 
 /// Counts tries to start containers, each from its image on.
@@ -26,6 +27,31 @@ pub(super) fn count_try(site: &JobSite, pod: Option<&Pod>, end: &JobEnd) {
         Some(ContainerKind::Regular) | None => "container",
     };
     site.tools.observe(Observation::ContainerTried { container_type, error });
+}
+
+/// Counts failures of a pod with users of its own, one for each sandbox that was made: what fails in one pass over the pod
+/// from there on, as upstream. Most user namespaces fail with the first container.
+#[derive(Debug, Default)]
+pub(super) struct OwnUsersTry {
+    is_open: bool,
+}
+
+impl OwnUsersTry {
+    /// A job has ended.
+    pub(super) fn take(&mut self, site: &JobSite, pod: Option<&Pod>, end: &JobEnd) {
+        match end {
+            JobEnd::SandboxUp(Ok(_)) => self.is_open = pod.is_some_and(has_own_users),
+            JobEnd::ImageEnsured(_, Err(_)) | JobEnd::Started(_, Err(_)) if std::mem::take(&mut self.is_open) => {
+                site.tools.observe(Observation::OwnUsersFailed);
+            }
+            _ => {}
+        }
+    }
+
+    /// The pass has ended.
+    pub(super) fn end(&mut self) {
+        self.is_open = false;
+    }
 }
 
 /// Counts how long the pod took to run, as seen from here (upstream counts a second time when it is first looked at).

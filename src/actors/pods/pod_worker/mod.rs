@@ -42,7 +42,7 @@ use crate::messages::images::image_manager::ImageManagerMsg;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::resources::allocation_manager::AllocationManagerMsg;
 use alarm::Alarm;
-use counts::count_try;
+use counts::{OwnUsersTry, count_try};
 use hung::{HungCall, LOOK_PERIOD};
 use jobs::{JobSite, recall};
 use passes::Passes;
@@ -107,6 +107,7 @@ pub struct PodWorker {
     is_probed: bool,
     hung: HungCall,
     resize: ResizeTrack,
+    own_users: OwnUsersTry,
     /// The health of devices of its containers' claims.
     device_health: HealthByContainer,
 }
@@ -130,7 +131,15 @@ impl Actor for PodWorker {
             .with_resizing(means);
         Self {
             lifecycle,
-            site: JobSite { tools, uid, full_name, host, machine, stops: Arc::default() },
+            site: JobSite {
+                tools,
+                uid,
+                full_name,
+                host,
+                machine,
+                user_namespaces: Arc::default(),
+                stops: Arc::default(),
+            },
             jobs: vec![],
             passes: Passes::default(),
             shown: stage,
@@ -142,6 +151,7 @@ impl Actor for PodWorker {
             is_probed: false,
             hung: HungCall::default(),
             resize: ResizeTrack::default(),
+            own_users: OwnUsersTry::default(),
             device_health: vec![],
         }
     }
@@ -172,6 +182,7 @@ impl Actor for PodWorker {
         self.shown.set(self.lifecycle.stage());
         if self.jobs.is_empty() {
             self.passes.end(&self.site, context.clock().uptime());
+            self.own_users.end();
         }
         self.arm(context);
     }
@@ -193,7 +204,10 @@ impl PodWorker {
             }
             PodWorkerMsg::Terminate { grace } => return Input::Removed { grace },
             PodWorkerMsg::Observed(pod) => return Input::Observed(pod),
-            PodWorkerMsg::HealthChanged(health) => return Input::Health(health),
+            PodWorkerMsg::HealthChanged(health) => {
+                self.site.user_namespaces = Arc::clone(&health.user_namespaces);
+                return Input::Health(health);
+            }
             PodWorkerMsg::Probed { container, kind, healthy } => return Input::Probed { container, kind, healthy },
             PodWorkerMsg::JobEnded(end) => {
                 self.take_end(&end, context);
@@ -231,6 +245,7 @@ impl PodWorker {
         self.jobs.retain(|(open, _)| *open != job);
         let pod = self.lifecycle.pod().map(AsRef::as_ref);
         count_try(&self.site, pod, end);
+        self.own_users.take(&self.site, pod, end);
         let (to, subject) = (&self.site.tools.to, EventSubject::pod(&self.site.uid, &self.site.full_name));
         if let JobEnd::Resized(report) = end {
             let told = self.resize.end(report, pod, context.now(), context.clock().uptime());

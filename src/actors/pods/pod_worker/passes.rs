@@ -87,6 +87,7 @@ mod tests {
             full_name: FullName::new("web", "shop"),
             host: Default::default(),
             machine: None,
+            user_namespaces: Arc::default(),
             stops: Arc::default(),
         };
         let (mut passes, at) = (Passes::default(), Duration::from_secs);

@@ -124,7 +124,7 @@ impl PodWorker {
             Action::Confirm(absent) => self.begin(Job::Confirm, "confirm absence", site.confirm(absent), context),
             Action::CleanUp => {
                 let pod = self.lifecycle.pod().cloned();
-                self.begin(Job::CleanUp, "clean up", site.clean_up(pod), context);
+                self.begin(Job::CleanUp, "clean up", site.clean_up(pod, context.cause()), context);
             }
             Action::Remove(remains) => {
                 self.begin(Job::Remove, "remove", site.remove_remains(known, remains), context);

@@ -18,6 +18,7 @@ use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
+use crate::messages::pods::user_namespaces::UserNamespacesMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::resources::allocation_manager::AllocationManagerMsg;
 use crate::messages::runtime::pleg::PlegMsg;
@@ -165,6 +166,8 @@ pub struct WorkerAddresses {
     pub allocation_manager: Address<AllocationManagerMsg>,
     /// Hears of containers with devices that are about to start.
     pub device_plugins: Address<DevicePluginsMsg>,
+    /// Knows the pod's user namespace.
+    pub user_namespaces: Address<UserNamespacesMsg>,
     /// Knows the Node.
     pub node_status: Address<NodeStatusMsg>,
 }

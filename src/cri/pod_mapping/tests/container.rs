@@ -242,6 +242,7 @@ fn the_hosts_file_is_mounted_unless_the_container_has_its_own() {
     }
 }
 
+/// CRI-36.
 #[test]
 fn mounts_come_in_order_with_labels_and_mappings() {
     let ids = vec![IdMapping { host_id: 65536, container_id: 0, length: 65536 }];

@@ -269,7 +269,7 @@ fn a_plain_pod_is_supported() {
             ],
         }],
         "initContainers": [{"name": "i", "image": "busybox"}],
-        "securityContext": {}, "hostNetwork": true, "hostPID": false, "hostUsers": true, "os": {"name": "linux"},
+        "securityContext": {}, "hostNetwork": true, "hostPID": false, "hostUsers": false, "os": {"name": "linux"},
         "overhead": {"cpu": "1m"}, "tolerations": [{"operator": "Exists"}], "volumes": [
             {"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
             {"name": "h", "hostPath": {"path": "/x", "type": "Directory"}},
@@ -295,7 +295,6 @@ fn what_is_not_done_is_refused_with_its_path() {
     };
     for (spec, path, reason) in [
         (volume(json!({"fc": {}})), "spec.volumes[0].fc", NO_VOLUME),
-        (json!({"containers": [], "hostUsers": false}), "spec.hostUsers", NO_USER_NAMESPACE),
         (
             json!({"containers": [], "resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}),
             "spec.resources.requests[example.com/gpu]",

@@ -245,7 +245,7 @@ fn a_pod_is_refused_by_labels_alone_only_where_they_were_read_for_it() {
 fn before_the_node_is_known_nothing_is_refused_for_good() {
     let abilities = NodeAbilities::default();
     assert!(matches!(judge(&pod(json!({})), None, &abilities), Verdict::NotYet { until: None, .. }));
-    let unsupported = pod(json!({"hostUsers": false}));
+    let unsupported = pod(json!({"volumes": [{"name": "v", "gitRepo": {"repository": "r"}}]}));
     assert!(matches!(judge(&unsupported, None, &abilities), Verdict::Never { .. }));
 }
 

@@ -1,5 +1,5 @@
-//! A pod worker's questions to `AllocationManager`: the pod's resources as the runtime has them from the agent, notes of
-//! them, and where its containers run.
+//! A pod worker's questions to `AllocationManager` and `UserNamespaces`: the pod's resources as the runtime has them from the
+//! agent, notes of them, where its containers run, and its range of IDs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,22 @@ use super::site::JobSite;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
+use crate::cri::{IdMapping, NamespaceMode, UserNamespace};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::ContainerResources;
 use crate::logic::resources::allocations::PodPinning;
 use crate::logic::resources::asks_extended;
 use crate::logic::resources::device_manager::calls::DeviceUse;
+use crate::logic::resources::user_namespaces::{IdRange, handlers, has_own_users};
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
+use crate::messages::pods::user_namespaces::UserNamespacesMsg;
 use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg, HardwareMsg};
 
-/// Patience with `AllocationManager`, which waits for the disk.
+/// Patience with both where they wait for the disk.
 const KEEP_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Patience with its answer about hardware, which waits for nothing.
+/// Patience with an answer about hardware, which waits for nothing.
 const PINNING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Patience with a plugin before a container starts: that of `DevicePlugins` with the call, and a little.
@@ -82,5 +85,43 @@ impl JobSite {
             answered.map_err(|error| format!("device plugin PreStartContainer rpc failed with err: {error}"))?;
         }
         Ok(())
+    }
+}
+
+impl JobSite {
+    /// The pod's user namespace; `None` for one in the host's. A pod without a range is given one, and the disk has it then.
+    pub(super) async fn user_namespace(&self, pod: &Pod, cause: &Cause) -> Result<Option<UserNamespace>, String> {
+        if !has_own_users(pod) {
+            return Ok(None);
+        }
+        let handler = self.runtime_handler(pod).await?;
+        handlers::check(&self.user_namespaces, &handler).map_err(|error| error.to_string())?;
+        let ask = |reply| UserNamespacesMsg::Assign(self.uid.clone(), reply);
+        let asked = self.tools.to.user_namespaces.ask(cause.clone(), KEEP_PATIENCE, ask).await;
+        let range = asked.map_err(|error| format!("its user namespace is not known: {error}"))?;
+        range.map(|range| Some(mapped(range))).map_err(|error| error.to_string())
+    }
+}
+
+/// The runtime's form: users and groups alike, the pod's root the first of them.
+fn mapped(range: IdRange) -> UserNamespace {
+    let ids = vec![IdMapping { host_id: range.first, container_id: 0, length: range.length }];
+    UserNamespace { mode: NamespaceMode::Pod, uids: ids.clone(), gids: ids }
+}
+
+/// Has the range of a pod free that has ended. A file that stays holds no pod up: housekeeping comes by again. Of a pod that
+/// only the runtime knew nothing is known.
+pub(in crate::actors) async fn release_user_namespace(
+    to: &Address<UserNamespacesMsg>,
+    uid: &PodUid,
+    pod: Option<&Pod>,
+    cause: Cause,
+) {
+    if pod.is_some_and(|pod| !has_own_users(pod)) {
+        return;
+    }
+    let ask = |reply| UserNamespacesMsg::Release(uid.clone(), reply);
+    if let Err(error) = to.ask(cause, KEEP_PATIENCE, ask).await {
+        tracing::warn!(pod = %uid, %error, "the user namespace of a pod that has ended is not free yet");
     }
 }

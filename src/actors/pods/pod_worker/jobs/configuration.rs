@@ -11,7 +11,7 @@ use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
     sandbox_config,
 };
-use crate::cri::{ContainerConfig, Device, LinuxContainerResources, Mount, PodSandboxConfig};
+use crate::cri::{ContainerConfig, Device, LinuxContainerResources, Mount, PodSandboxConfig, UserNamespace};
 use crate::logic::environment::field_path::Addresses;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_pod::RuntimeSandbox;
@@ -53,7 +53,9 @@ impl JobSite {
     pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {
         let dns = self.dns().await?;
         let no_quota = self.pinning(pod, None, cause).await?.no_quota;
-        let (config, warnings) = self.sandbox_config(pod, attempt, dns, no_quota).map_err(|error| error.to_string())?;
+        let user_namespace = self.user_namespace(pod, cause).await?;
+        let made = self.sandbox_config(pod, attempt, dns, no_quota, user_namespace);
+        let (config, warnings) = made.map_err(|error| error.to_string())?;
         let node = EventSubject::node(&self.tools.settings.node.name);
         for DnsWarning { reason, pod_message, node_message } in warnings {
             if let Some(message) = node_message {
@@ -70,11 +72,18 @@ impl JobSite {
 
     /// That of a sandbox that is there, or on its way, to go with its images and containers: runtimes do not look at its
     /// resolver again, so a file that cannot be read now keeps none of them from starting.
-    pub(super) async fn made_sandbox(&self, pod: &Pod, attempt: u32) -> Result<PodSandboxConfig, MappingError> {
+    pub(super) async fn made_sandbox(
+        &self,
+        pod: &Pod,
+        attempt: u32,
+        cause: &Cause,
+    ) -> Result<PodSandboxConfig, String> {
         let settings = &self.tools.settings.node.dns;
         let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
+        let user_namespace = self.user_namespace(pod, cause).await?;
         // Its quota was set when it was made.
-        Ok(self.sandbox_config(pod, attempt, dns, false)?.0)
+        let made = self.sandbox_config(pod, attempt, dns, false, user_namespace);
+        made.map(|(config, _)| config).map_err(|error| error.to_string())
     }
 
     /// The node's facts about names, its resolver configuration read anew (CRI-06).
@@ -92,6 +101,7 @@ impl JobSite {
         attempt: u32,
         dns: NodeDns,
         no_quota: bool,
+        user_namespace: Option<UserNamespace>,
     ) -> Result<(PodSandboxConfig, Vec<DnsWarning>), MappingError> {
         let settings = &self.tools.settings;
         let qos = pod_qos(pod, settings.resources.options.pod_level_resources);
@@ -104,6 +114,7 @@ impl JobSite {
             dns,
             resources: sandbox_resources(pod, no_quota, &settings.resources.options).into(),
             overhead: overhead_resources(pod, &settings.resources.options).into(),
+            user_namespace,
             ..SandboxFacts::default()
         };
         sandbox_config(pod, &facts)
@@ -159,6 +170,7 @@ impl JobSite {
             seccomp_default: settings.containers.seccomp_default,
             seccomp_root: settings.containers.seccomp_root.clone(),
             thermal_throttle_paths: settings.containers.thermal_throttle_paths.clone(),
+            user_namespace: self.user_namespace(pod, cause).await?,
             target,
             ..ContainerFacts::default()
         };

@@ -19,6 +19,7 @@ mod stopping;
 mod volumes;
 
 pub(super) use allocations::recall;
+pub(in crate::actors) use allocations::release_user_namespace;
 pub(in crate::actors) use removing::destroy_cgroup;
 pub use site::JobSite;
 pub(super) use starting::Given;

@@ -15,6 +15,7 @@ use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::model::runtime_pod::RuntimeSandbox;
 use crate::logic::pods::pod_lifecycle::{JobEnd, SandboxFailure};
 use crate::logic::pods::pod_resize::ContainerResources;
+use crate::logic::resources::user_namespaces::has_own_users;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::messages::images::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::host::blocking;
@@ -65,7 +66,7 @@ impl JobSite {
 
     /// Runs a sandbox and reads its addresses.
     pub(in super::super) async fn set_up_sandbox(self, pod: Arc<Pod>, attempt: u32, cause: Cause) -> JobEnd {
-        let own_users = pod.spec.as_ref().is_some_and(|spec| spec.host_users == Some(false));
+        let own_users = has_own_users(&pod);
         self.tools.observe(Observation::SandboxBegun { own_users });
         let outcome = self.try_sandbox(&pod, attempt, &cause).await;
         if outcome.is_err() {
@@ -111,8 +112,8 @@ impl JobSite {
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
         // Without a sandbox nothing is pulled: that it cannot be described is told by who makes it.
-        let sandbox = self.made_sandbox(pod, 0).await;
-        let sandbox = Arc::new(sandbox.map_err(|error| ImageFailure::not_tried(error.to_string()))?);
+        let sandbox = self.made_sandbox(pod, 0, &cause).await;
+        let sandbox = Arc::new(sandbox.map_err(ImageFailure::not_tried)?);
         // Before the container's own, as upstream: without them it is not started anyhow.
         let volumes = self.volume_images(pod, &spec, kind, &sandbox, &cause).await?;
         let image = spec.image.clone().unwrap_or_default();

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::allocations::release_user_namespace;
 use super::problems::joined;
 use super::site::JobSite;
+use crate::actors::kit::trace::Cause;
 use crate::actors::runtime::removal::remove_container;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
@@ -32,15 +34,18 @@ impl JobSite {
     }
 
     /// Has the pod's volumes unmounted, then its cgroup removed: what volumes in memory hold is charged to it.
-    pub(in super::super) async fn clean_up(self, pod: Option<Arc<Pod>>) -> JobEnd {
-        JobEnd::CleanedUp(self.try_clean_up(pod.as_deref()).await)
+    /// Others may have its range of IDs after that.
+    pub(in super::super) async fn clean_up(self, pod: Option<Arc<Pod>>, cause: Cause) -> JobEnd {
+        JobEnd::CleanedUp(self.try_clean_up(pod.as_deref(), cause).await)
     }
 
-    async fn try_clean_up(&self, pod: Option<&Pod>) -> Result<(), String> {
+    async fn try_clean_up(&self, pod: Option<&Pod>, cause: Cause) -> Result<(), String> {
         self.release_volumes(pod).await?;
         let resources = &self.tools.settings.resources;
         let pod_level = resources.options.pod_level_resources;
-        destroy_cgroup(&self.tools.adapters.cgroups, &resources.cgroup_tree, pod_level, &self.uid, pod).await
+        destroy_cgroup(&self.tools.adapters.cgroups, &resources.cgroup_tree, pod_level, &self.uid, pod).await?;
+        release_user_namespace(&self.tools.to.user_namespaces, &self.uid, pod, cause).await;
+        Ok(())
     }
 
     /// Removes what is left of the pod, each thing whatever became of the others. Logs stay: they are read for a while yet.

@@ -16,6 +16,7 @@ use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
 use crate::logic::resources::node_cgroups::MachineNow;
+use crate::logic::resources::user_namespaces::handlers::Handlers;
 use crate::logic::resources::{MEMORY, MemoryQos, NodeMemory, ResourceOptions};
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::platform::pods::pod_files::PodPlace;
@@ -33,6 +34,8 @@ pub struct JobSite {
     pub host: HostIps,
     /// The machine, once it is of another size than at the start.
     pub machine: Option<Arc<MachineNow>>,
+    /// Whether the runtime's handlers can do user namespaces.
+    pub user_namespaces: Arc<Handlers>,
     /// Stops that are under way or were tried.
     pub stops: Arc<StopMemory>,
 }

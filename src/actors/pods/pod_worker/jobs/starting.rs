@@ -79,10 +79,9 @@ impl JobSite {
         let (config, noted, sandbox_config) = futures_util::join!(
             self.container_config(pod, start, sandbox, given, cause),
             self.note_container(pod, &start.name, cause),
-            self.made_sandbox(pod, sandbox.attempt),
+            self.made_sandbox(pod, sandbox.attempt, cause),
         );
-        let (config, sandbox_config) =
-            (config.map_err(not_made)?, sandbox_config.map_err(|error| not_made(error.to_string()))?);
+        let (config, sandbox_config) = (config.map_err(not_made)?, sandbox_config.map_err(not_made)?);
         noted.map_err(not_made)?;
         let runtime = &self.tools.adapters.runtime;
         let id = runtime.create_container(&sandbox.id, &config, &sandbox_config).await.map_err(|error| {

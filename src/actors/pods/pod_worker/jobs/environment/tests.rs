@@ -47,6 +47,7 @@ impl Setup {
             full_name: FullName::new("web", "ns"),
             host: Default::default(),
             machine: None,
+            user_namespaces: Arc::default(),
             stops: Arc::default(),
         };
         Self { played, server, site, pod, volumes: MountedVolumes::default() }

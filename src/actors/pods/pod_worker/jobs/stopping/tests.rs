@@ -24,6 +24,7 @@ impl Setup {
             full_name: FullName::new("web", "ns"),
             host: Default::default(),
             machine: None,
+            user_namespaces: Arc::default(),
             stops: Arc::default(),
         };
         Self { played, site, pod: Arc::new(pod) }
