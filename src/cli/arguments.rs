@@ -1,5 +1,7 @@
 //! The command line of the subcommands.
 
+mod acting;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -10,6 +12,7 @@ use super::commands::top::TopOptions;
 use super::output::Output;
 pub(super) use super::pod_name::PodName;
 use crate::config::LOCAL_SOCKET;
+pub(super) use acting::{Completed, CompletionOptions, PageOptions};
 
 /// Looks inside the Podwright agent on this machine.
 #[derive(Debug, Parser)]
@@ -61,6 +64,10 @@ pub(super) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
         flags: Vec<String>,
     },
+    /// Prints what completes this program's words in a shell.
+    Completions(CompletionOptions),
+    /// Writes the manual pages into a directory.
+    Man(PageOptions),
 }
 
 /// Which log, and what of it.

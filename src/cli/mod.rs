@@ -1,7 +1,7 @@
 //! `podwright ps`, `explain`, `actors`, `trace`, `plugins`, `events`, `images`, `top`, `logs`: what the agent on this machine
 //! does and why, and what its containers write, read from its local socket;
 //! `restart`, `reset-back-off`: what may be asked of it there. `kubectl podwright` asks the agent of another machine.
-//! `check-config`: what an agent would say about a configuration; it needs no agent.
+//! `check-config`: what an agent would say about a configuration; it needs no agent. `completions`, `man`: about this program itself.
 //!
 //! Exit status: 0 when the answer was printed and, for `explain`, all is well; 1 when the pod is not known or the agent
 //! cannot be reached; 2 when the arguments are wrong; 3 when `explain` found the pod not as it should be.
@@ -19,6 +19,7 @@ mod client;
 mod commands;
 mod jsonpath;
 mod kubectl;
+mod manual;
 mod output;
 mod pod_name;
 mod print;
@@ -45,6 +46,8 @@ pub const SUBCOMMANDS: &[&str] = &[
     "restart",
     "reset-back-off",
     "check-config",
+    "completions",
+    "man",
 ];
 
 /// The answer was printed and all is well.
@@ -85,6 +88,8 @@ fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
         Command::Restart(wanted) => demand(client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(client, "/reset-back-off", wanted, "waits no longer"),
         Command::CheckConfig { flags } => return check_config::run(flags, output),
+        Command::Completions(wanted) => Ok((manual::completions(wanted.shell), WELL)),
+        Command::Man(wanted) => manual::write_pages(&wanted.directory).map(|listed| (listed, WELL)),
     };
     match answered {
         Ok((text, status)) => {

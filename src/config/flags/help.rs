@@ -18,22 +18,9 @@ pub fn usage() -> String {
         let _ = writeln!(text, "  {name:<16}{does}");
     }
     text.push_str("\n`podwright <command> --help` lists a command's options.\n");
-    // Title, whether its flags are deprecated, whether they are fields of the configuration.
-    let groups = [
-        ("Node flags", false, false),
-        ("Configuration flags", false, true),
-        ("Deprecated: set these in the file of --config", true, true),
-        ("Deprecated: to be removed", true, false),
-    ];
-    let defaults = Value::Object(decode::to_json(&decode::legacy_defaults()));
-    for (title, deprecated, configured) in groups {
+    for (title, flags) in groups() {
         let _ = write!(text, "\n{title}:\n");
-        let belongs = |flag: &&Flag| {
-            flag.deprecated.is_some() == deprecated && matches!(flag.target, Target::Configuration(_)) == configured
-        };
-        for flag in FLAGS.iter().filter(belongs) {
-            describe(&mut text, flag, &defaults);
-        }
+        flags.iter().for_each(|flag| describe(&mut text, flag));
     }
     text.push_str("\nFeature gates:\n");
     for line in gates::known_features() {
@@ -42,16 +29,48 @@ pub fn usage() -> String {
     text
 }
 
-fn describe(text: &mut String, flag: &Flag, defaults: &Value) {
-    let letter = SHORTHANDS.iter().find(|(_, name)| *name == flag.name).map(|(letter, _)| format!("-{letter}, "));
-    let letter = letter.unwrap_or_else(|| "    ".into());
+/// A flag as people read about it.
+pub struct Described {
+    /// The row of the table.
+    pub flag: &'static Flag,
+    /// Its letter, where it has one.
+    pub letter: Option<char>,
+    /// Its default as text; empty for none and for zero values.
+    pub default: String,
+}
+
+/// All flags in the order of the usage text, below the titles of their groups.
+pub fn groups() -> Vec<(&'static str, Vec<Described>)> {
+    // Title, whether its flags are deprecated, whether they are fields of the configuration.
+    let groups = [
+        ("Node flags", false, false),
+        ("Configuration flags", false, true),
+        ("Deprecated: set these in the file of --config", true, true),
+        ("Deprecated: to be removed", true, false),
+    ];
+    let defaults = Value::Object(decode::to_json(&decode::legacy_defaults()));
+    let described = |flag: &'static Flag| Described {
+        flag,
+        letter: SHORTHANDS.iter().find(|(_, name)| *name == flag.name).map(|(letter, _)| *letter),
+        default: match flag.target {
+            Target::Own(default) => default.to_owned(),
+            Target::Configuration(pointer) => defaults.pointer(pointer).map_or_else(String::new, default_text),
+        },
+    };
+    let of_group = |deprecated: bool, configured: bool| {
+        let belongs = move |flag: &&Flag| {
+            flag.deprecated.is_some() == deprecated && matches!(flag.target, Target::Configuration(_)) == configured
+        };
+        FLAGS.iter().filter(belongs).map(described).collect()
+    };
+    groups.into_iter().map(|(title, deprecated, configured)| (title, of_group(deprecated, configured))).collect()
+}
+
+fn describe(text: &mut String, Described { flag, letter, default }: &Described) {
+    let letter = letter.map_or_else(|| "    ".into(), |letter| format!("-{letter}, "));
     let value = flag.syntax.usage_name();
     let value = if value.is_empty() { String::new() } else { format!(" {value}") };
     let _ = write!(text, "  {letter}--{}{value}\n          {}", flag.name, flag.help);
-    let default = match flag.target {
-        Target::Own(default) => default.to_owned(),
-        Target::Configuration(pointer) => defaults.pointer(pointer).map_or_else(String::new, default_text),
-    };
     let _ = if default.is_empty() { writeln!(text) } else { writeln!(text, " (default {default})") };
 }
 

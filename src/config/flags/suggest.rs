@@ -19,6 +19,8 @@ pub const COMMANDS: &[(&str, &str)] = &[
         "check-config",
         "Checks a configuration without an agent: every fault at once; status 1 when an agent would not start with it",
     ),
+    ("completions", "Prints what completes this program's words in a shell"),
+    ("man", "Writes the manual pages into a directory"),
 ];
 
 /// A word with more mistakes is another word.

@@ -1,0 +1,32 @@
+//! The arguments of commands that act, and of those that make files.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Which shell.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CompletionOptions {
+    /// The shell that reads it.
+    #[arg(value_enum)]
+    pub(in crate::cli) shell: Completed,
+}
+
+/// A shell whose completion is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Completed {
+    /// For /usr/share/bash-completion/completions/podwright.
+    Bash,
+    /// For /usr/share/zsh/vendor-completions/_podwright.
+    Zsh,
+    /// For /usr/share/fish/vendor_completions.d/podwright.fish.
+    Fish,
+}
+
+/// Where to.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PageOptions {
+    /// The directory, such as /usr/share/man/man8; it is made if it is not there.
+    #[arg(value_name = "DIRECTORY")]
+    pub(in crate::cli) directory: PathBuf,
+}
