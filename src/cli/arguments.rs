@@ -139,6 +139,9 @@ pub(super) struct TraceOptions {
     /// Write a file that Perfetto and Chrome open.
     #[arg(long, value_name = "FILE")]
     pub(super) chrome: Option<PathBuf>,
+    /// Write a page for a browser: a timeline, the longest chain of causes, the actors.
+    #[arg(long, value_name = "FILE", conflicts_with = "chrome")]
+    pub(super) html: Option<PathBuf>,
 }
 
 /// Reads the arguments after the subcommand's name. Asking for help is an error of its own kind.

@@ -17,6 +17,7 @@ mod arguments;
 mod check_config;
 mod client;
 mod commands;
+mod html;
 mod jsonpath;
 mod kubectl;
 mod manual;
@@ -176,6 +177,9 @@ fn actors(client: &Client, output: &Output, colours: bool) -> Answered {
 }
 
 fn trace(client: &Client, wanted: &arguments::TraceOptions, output: &Output) -> Answered {
+    if let Some(file) = &wanted.html {
+        return Ok((html::write(client, wanted, file)?, WELL));
+    }
     let format = match (&wanted.chrome, output.is_document()) {
         (Some(_), _) => "chrome",
         (None, true) => "json",

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{AGENT, Node};
+use crate::harness::{AGENT, Node, condition};
 use crate::pods::{forever, pod};
+use crate::skips::needs;
 
 /// OBS: every event has what its kind must have, and every arrow and operation two ends in order.
 #[test]
@@ -66,4 +67,36 @@ fn by_identity(events: &[&Value]) -> BTreeMap<(String, String, u64), f64> {
         assert!(found.insert(identity, microseconds(event, "ts")).is_none(), "told twice: {event}");
     }
     found
+}
+
+/// The page of a pod's start has the chain that led to Ready; a browser shows it and complains of nothing.
+#[test]
+fn a_written_page_shows_the_start_of_a_pod() {
+    let Some(node) = Node::running() else { return };
+    node.apply(&pod("web", &[forever("main")]));
+    node.wait_listed("web", "Ready", |shown| condition(shown, "Ready") == "True");
+    let file = node.dir.join("trace.html");
+    let mut command = Command::new(AGENT);
+    command.args(["trace", "--pod", "default/web", "--html"]).arg(&file).arg("--socket").arg(node.socket());
+    let said = command.output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let page = fs::read_to_string(&file).unwrap();
+    assert!(page.contains("<h1>Start of default/web-node1</h1>"), "{page}");
+    let chain = page.split_once("id=\"chain\"").and_then(|(_, rest)| rest.split_once("</table>")).expect("a chain").0;
+    for step in ["PodWorker/default/web-node1/", "<td>run sandbox</td>", "<td>StatusManager</td>"] {
+        assert!(chain.contains(step), "{step}: {chain}");
+    }
+    let quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"];
+    let alone = ["--disable-background-networking", "--disable-component-update", "--disable-sync"];
+    let mut browser = Command::new("chromium");
+    browser.args(quiet).args(alone).arg(format!("--user-data-dir={}", node.dir.join("profile").display()));
+    browser.args(["--enable-logging=stderr", "--virtual-time-budget=2000", "--dump-dom"]);
+    let Ok(shown) = browser.arg(format!("file://{}", file.display())).output() else { return needs("chromium") };
+    let (dom, log) = (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
+    assert!(
+        dom.contains("data-ready=") && dom.contains("class=\"turn chain\"") && dom.contains("run sandbox"),
+        "{log}"
+    );
+    let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
 }
