@@ -12,7 +12,7 @@ use super::commands::top::TopOptions;
 use super::output::Output;
 pub(super) use super::pod_name::PodName;
 use crate::config::LOCAL_SOCKET;
-pub(super) use acting::{Completed, CompletionOptions, PageOptions};
+pub(super) use acting::{Completed, CompletionOptions, ExecOptions, PageOptions};
 
 /// Looks inside the Podwright agent on this machine.
 #[derive(Debug, Parser)]
@@ -58,6 +58,8 @@ pub(super) enum Command {
     Restart(DemandOptions),
     /// Has containers of a pod started without the rest of their back-off; without a name, all of them.
     ResetBackOff(DemandOptions),
+    /// Runs a command in a container.
+    Exec(ExecOptions),
     /// Checks a configuration without an agent: every fault at once; status 1 when an agent would not start with it.
     CheckConfig {
         /// Flags as for the agent: --config, --config-dir and any other.

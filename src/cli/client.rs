@@ -205,11 +205,13 @@ impl Client {
         }
     }
 
-    fn no_answer(&self, path: &str, why: impl ToString) -> Trouble {
+    /// The trouble of a question without an answer.
+    pub(super) fn no_answer(&self, path: &str, why: impl ToString) -> Trouble {
         Trouble::NoAnswer { socket: self.place(), path: path.to_owned(), why: why.to_string() }
     }
 
-    fn place(&self) -> PathBuf {
+    /// Where the agent is asked: its socket, or for texts its node.
+    pub(super) fn place(&self) -> PathBuf {
         match &self.way {
             Way::Socket(socket) => socket.clone(),
             Way::Proxy(proxy) => PathBuf::from(proxy.place()),

@@ -17,6 +17,7 @@ mod arguments;
 mod check_config;
 mod client;
 mod commands;
+mod exec;
 mod html;
 mod jsonpath;
 mod kubectl;
@@ -46,6 +47,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "logs",
     "restart",
     "reset-back-off",
+    "exec",
     "check-config",
     "completions",
     "man",
@@ -88,6 +90,7 @@ fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
         Command::Logs(wanted) => logs(client, wanted),
         Command::Restart(wanted) => demand(client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(client, "/reset-back-off", wanted, "waits no longer"),
+        Command::Exec(wanted) => exec::run(client, wanted).map(|status| (String::new(), status)),
         Command::CheckConfig { flags } => return check_config::run(flags, output),
         Command::Completions(wanted) => Ok((manual::completions(wanted.shell), WELL)),
         Command::Man(wanted) => manual::write_pages(&wanted.directory).map(|listed| (listed, WELL)),
@@ -137,22 +140,21 @@ fn demand(client: &Client, path: &str, wanted: &arguments::DemandOptions, done: 
     Ok((names.lines().map(line).collect(), WELL))
 }
 
-/// Prints a log as it comes: it may be long, and never end.
-fn logs(client: &Client, wanted: &arguments::LogsOptions) -> Answered {
-    let pod = &wanted.pod;
+/// Namespace, pod and container as a path; without a container's name, the first one.
+fn container_path(client: &Client, pod: &arguments::PodName, container: Option<&str>) -> Result<String, Trouble> {
     let path = format!("/explain/{}/{}", client::escape(&pod.namespace), client::escape(&pod.name));
     let found: Vec<crate::server::views::Explanation> = client.decode(&path, &client.get(&path)?)?;
     // A static pod's name has the node's behind it; the page has the list of containers, too.
     let found = found.into_iter().next().unwrap_or_default();
     let name = if found.pod.name.is_empty() { &pod.name } else { &found.pod.name };
-    let first = || found.containers.iter().find(|container| container.role == "main").map(|first| first.name.clone());
-    let container = wanted.container.clone().or_else(first).unwrap_or_default();
-    let mut path = format!(
-        "/containerLogs/{}/{}/{}",
-        client::escape(&pod.namespace),
-        client::escape(name),
-        client::escape(&container)
-    );
+    let first = || found.containers.iter().find(|container| container.role == "main").map(|first| first.name.as_str());
+    let container = container.or_else(first).unwrap_or_default();
+    Ok([&pod.namespace, name, container].map(client::escape).join("/"))
+}
+
+/// Prints a log as it comes: it may be long, and never end.
+fn logs(client: &Client, wanted: &arguments::LogsOptions) -> Answered {
+    let mut path = format!("/containerLogs/{}", container_path(client, &wanted.pod, wanted.container.as_deref())?);
     let switches = [("follow", wanted.follow), ("previous", wanted.previous), ("timestamps", wanted.timestamps)];
     let switches = switches.iter().filter(|(_, on)| *on).map(|(name, _)| format!("{name}=true"));
     let numbers = [("tailLines", wanted.tail), ("limitBytes", wanted.limit_bytes), ("sinceSeconds", wanted.since)];

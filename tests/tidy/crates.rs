@@ -11,9 +11,10 @@ use crate::source::{paths_after, sources};
 const RUSTIX_EVERYWHERE: [&str; 2] = ["fs", "io"];
 
 /// Where rustix serves for what nix lacks; all other system calls are nix's.
-const RUSTIX_FOR: [(&str, &str, &str); 6] = [
+const RUSTIX_FOR: [(&str, &str, &str); 7] = [
     ("src/platform/cgroup/kill.rs", "process", "pidfd_open, pidfd_send_signal"),
     ("src/platform/host/chance.rs", "rand", "getrandom"),
+    ("src/platform/host/terminal.rs", "termios", "tcgetwinsize; the terminal's modes are of the same crate"),
     ("src/platform/network/http_exchange/dial.rs", "net", "TCP_QUICKACK, and recv into memory that was not set before"),
     ("src/platform/network/socket_peer.rs", "process", "pidfd_open"),
     ("src/platform/volumes/mounts.rs", "mount", "fsopen, fsconfig"),

@@ -4,6 +4,28 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::PodName;
+
+/// Which command, where, and with which streams.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ExecOptions {
+    /// The pod.
+    #[arg(value_name = "NAMESPACE/POD")]
+    pub(in crate::cli) pod: PodName,
+    /// The container; without a name, the first one.
+    #[arg(short, long, value_name = "NAME")]
+    pub(in crate::cli) container: Option<String>,
+    /// Pass standard input on to the command.
+    #[arg(short = 'i', long)]
+    pub(in crate::cli) stdin: bool,
+    /// The command has a terminal, which is this one; needs --stdin.
+    #[arg(short = 't', long)]
+    pub(in crate::cli) tty: bool,
+    /// The command and its arguments, after two dashes.
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(in crate::cli) command: Vec<String>,
+}
+
 /// Which shell.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CompletionOptions {

@@ -42,6 +42,9 @@ const STATUSES: &[(&str, &str)] = &[
 fn own_statuses(command: &str) -> &'static [(&'static str, &'static str)] {
     match command {
         "explain" => &[("3", "The pod is not as it should be.")],
+        "exec" => {
+            &[("other", "The command's own status; 128 and a signal's number where a signal ended this program.")]
+        }
         _ => &[],
     }
 }

@@ -15,6 +15,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("logs", "Prints what a container wrote, rotated files included"),
     ("restart", "Stops containers of a pod and starts them again, whatever their restart policy"),
     ("reset-back-off", "Has containers of a pod started without the rest of their back-off"),
+    ("exec", "Runs a command in a container"),
     (
         "check-config",
         "Checks a configuration without an agent: every fault at once; status 1 when an agent would not start with it",

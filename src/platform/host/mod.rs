@@ -238,6 +238,7 @@ pub mod process;
 pub mod program;
 pub mod subordinate_ids;
 pub mod systemd;
+pub mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod topology;

@@ -1,5 +1,6 @@
 //! Serving: what the agent answers, writes and exports.
 
+pub(super) mod exec;
 pub(super) mod local_socket;
 pub(super) mod log_reading;
 pub(super) mod logs;

@@ -15,7 +15,7 @@ pub const RESIZE: u8 = 4;
 /// Channels there are.
 const CHANNELS: u8 = 5;
 /// The first byte of a message that closes the channel that its second byte names.
-const CLOSE: u8 = 255;
+pub const CLOSE: u8 = 255;
 
 /// The meaning of a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,7 +73,10 @@ pub fn from_runtime(written: &[u8]) -> String {
 }
 
 /// The exit code, or what went wrong, in the words of upstream's client.
-fn outcome(written: &[u8]) -> Result<u8, String> {
+///
+/// # Errors
+/// The command did not run, or did not run to an end that is known.
+pub fn outcome(written: &[u8]) -> Result<u8, String> {
     if written.is_empty() {
         // Upstream takes this for success; but a runtime that says nothing has not said that.
         return Err("the runtime ended the stream without a status".to_owned());
