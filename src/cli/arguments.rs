@@ -12,7 +12,7 @@ use super::commands::top::TopOptions;
 use super::output::Output;
 pub(super) use super::pod_name::PodName;
 use crate::config::LOCAL_SOCKET;
-pub(super) use acting::{Completed, CompletionOptions, ExecOptions, PageOptions};
+pub(super) use acting::{BundleOptions, Completed, CompletionOptions, ExecOptions, PageOptions};
 
 /// Looks inside the Podwright agent on this machine.
 #[derive(Debug, Parser)]
@@ -60,6 +60,8 @@ pub(super) enum Command {
     ResetBackOff(DemandOptions),
     /// Runs a command in a container.
     Exec(ExecOptions),
+    /// Packs the agent's inside for a report, without secrets.
+    DebugBundle(BundleOptions),
     /// Checks a configuration without an agent: every fault at once; status 1 when an agent would not start with it.
     CheckConfig {
         /// Flags as for the agent: --config, --config-dir and any other.

@@ -49,6 +49,13 @@ pub(super) fn write(client: &Client, wanted: &TraceOptions, file: &Path) -> Resu
     Ok(format!("{}: {} bytes, to be opened in a browser\n", file.display(), page.len()))
 }
 
+/// A page of these answers, for an archive.
+pub(super) fn bundled(trace: serde_json::Value, actors: serde_json::Value) -> Result<String, String> {
+    let trace: Trace = serde_json::from_value(trace).map_err(|error| error.to_string())?;
+    let actors: Actors = serde_json::from_value(actors).map_err(|error| error.to_string())?;
+    Ok(page(trace, &actors, None))
+}
+
 /// The page. Pure.
 fn page(trace: Trace, actors: &Actors, pod: Option<&Pod>) -> String {
     let story = chain::story(trace.turns, pod);

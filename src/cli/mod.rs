@@ -14,6 +14,7 @@
 //! ```
 
 mod arguments;
+mod bundle;
 mod check_config;
 mod client;
 mod commands;
@@ -48,6 +49,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "restart",
     "reset-back-off",
     "exec",
+    "debug-bundle",
     "check-config",
     "completions",
     "man",
@@ -91,6 +93,7 @@ fn perform(client: &Client, command: &Command, output: &Output) -> i32 {
         Command::Restart(wanted) => demand(client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(client, "/reset-back-off", wanted, "waits no longer"),
         Command::Exec(wanted) => exec::run(client, wanted).map(|status| (String::new(), status)),
+        Command::DebugBundle(wanted) => bundle::run(client, wanted, colours).map(|listed| (listed, WELL)),
         Command::CheckConfig { flags } => return check_config::run(flags, output),
         Command::Completions(wanted) => Ok((manual::completions(wanted.shell), WELL)),
         Command::Man(wanted) => manual::write_pages(&wanted.directory).map(|listed| (listed, WELL)),

@@ -468,3 +468,59 @@ fn nothing_of_a_secret_is_told() {
         }
     }
 }
+
+/// SEC-40: `podwright debug-bundle` of a node whose pod holds secrets in every place has none of them in it.
+#[test]
+fn nothing_of_a_secret_is_bundled() {
+    let Some(served) = Served::joined() else { return };
+    let secret =
+        json!({ "metadata": { "name": "password", "namespace": "default" }, "data": { "token": "Y2FuYXJ5LTQ3MTE=" } });
+    served.admin("POST", "/api/v1/namespaces/default/secrets", secret);
+    served.admin("POST", "/api/v1/namespaces/default/serviceaccounts", json!({ "metadata": { "name": "default" } }));
+    let key = json!({ "secretKeyRef": { "name": "password", "key": "token" } });
+    let says = json!({ "exec": { "command": ["/bin/sh", "-c", "cat /files/token; exit 1"] }, "periodSeconds": 1 });
+    let main = json!({
+        "env": [{ "name": "TOKEN", "valueFrom": key }, { "name": "LITERAL", "value": "canary-literal" }],
+        "volumeMounts": [{ "name": "files", "mountPath": "/files" }, { "name": "account", "mountPath": "/account" }],
+        "readinessProbe": says,
+    });
+    let dies = shell("dies", "echo -n canary-last-words > /dev/termination-log; exit 5");
+    let projected = json!({ "sources": [{ "serviceAccountToken": { "path": "token" } }] });
+    let patch = json!({
+        "metadata": { "annotations": { "example.com/note": "canary-annotation" } },
+        "spec": { "volumes": [{ "name": "files", "secret": { "secretName": "password" } }, { "name": "account", "projected": projected }] },
+    });
+    served.create_pod(with(pod("web", &[with(forever("main"), main), dies]), patch));
+    served.wait(PODS, "web", "told of its last words", |pod| pod.to_string().contains("canary-last-words"));
+    let running = served.eventually("it runs", || {
+        served.containers_of("web").into_iter().find(|one| one.state == ContainerState::Running)
+    });
+    let has = served.run_in(&running, "echo $TOKEN $LITERAL; cat /files/token");
+    assert_eq!(has.trim(), "canary-4711 canary-literal\ncanary-4711", "the container has it");
+    let token = served.run_in(&running, "cat /account/token");
+    assert!(token.trim().len() >= 8, "it has a token: {token:?}");
+    served.wait_for_words(&["probe failed"]);
+
+    let file = served.dir.join("bundle.tar.gz");
+    let output = std::process::Command::new(crate::harness::AGENT)
+        .args(["debug-bundle", "--socket"])
+        .args([&served.socket(), &file])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    let mut archive = vec![];
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(fs::File::open(&file).unwrap()), &mut archive)
+        .unwrap();
+    let text = String::from_utf8_lossy(&archive);
+    for secret in ["canary", "Y2FuYXJ5", token.trim()] {
+        let place = text.find(secret).map(|place| text[..place].chars().rev().take(300).collect::<String>());
+        assert_eq!(place, None, "{secret} is in it");
+    }
+    for part in ["pods.json", "explain/000-web.json", "trace.html", "metrics.txt", "runtime.txt", "configz.json"] {
+        assert!(listed.lines().any(|line| line.starts_with(part) && !line.contains(" - ")), "{part}: {listed}");
+    }
+    for kept in ["secretKeyRef", "LITERAL", "example.com/note", "containerd"] {
+        assert!(text.contains(kept), "{kept} is of use, and no secret");
+    }
+}

@@ -26,6 +26,17 @@ pub(in crate::cli) struct ExecOptions {
     pub(in crate::cli) command: Vec<String>,
 }
 
+/// Where to, or only a list.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct BundleOptions {
+    /// The archive, which must not be there yet, or - for standard output; without it, a name of the day.
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) file: Option<PathBuf>,
+    /// Only print what would be in it.
+    #[arg(long)]
+    pub(in crate::cli) list: bool,
+}
+
 /// Which shell.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CompletionOptions {

@@ -16,6 +16,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("restart", "Stops containers of a pod and starts them again, whatever their restart policy"),
     ("reset-back-off", "Has containers of a pod started without the rest of their back-off"),
     ("exec", "Runs a command in a container"),
+    ("debug-bundle", "Packs the agent's inside for a report, without secrets"),
     (
         "check-config",
         "Checks a configuration without an agent: every fault at once; status 1 when an agent would not start with it",
