@@ -29,6 +29,7 @@ use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::settings::Settings;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
+use crate::messages::root::{LiveSettings, RootMsg};
 use crate::messages::status::status_manager::{PodView, StatusManagerMsg};
 use crate::sim::node::NODE_NAME;
 use crate::sim::node::machines::Machine;
@@ -255,6 +256,16 @@ impl World {
             self.node().story.tell("fault", "the agent is killed");
             agent.life.end();
         }
+    }
+
+    /// Has the agent that runs take other settings, as at a reload.
+    pub async fn reload(&self, adjust: impl FnOnce(&mut LiveSettings)) {
+        let agent = self.agent().expect("an agent runs");
+        let mut settings = agent.agent.settings.live();
+        adjust(&mut settings);
+        self.node().story.tell("agent", "is reloaded");
+        let reload = |reply| RootMsg::Reload(Arc::new(settings), reply);
+        agent.root.ask(Cause::outside("signal"), Duration::from_secs(5), reload).await.expect("answered");
     }
 
     /// The agent that runs.

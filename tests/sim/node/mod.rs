@@ -8,6 +8,7 @@ pub(super) mod machine_size;
 pub(super) mod network_rules;
 pub(super) mod pressure;
 pub(super) mod process_placement;
+pub(super) mod reload;
 mod short;
 mod shutdown;
 pub(super) mod statistics;
