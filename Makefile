@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster bench-scale fuzz mutants fmt lint unit live clean-runs
+.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster bench-scale fuzz mutants dist fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -46,6 +46,9 @@ mutants: ## one change at a time to the decisions, which some test has to see; M
 
 fuzz: ## any bytes against what reads hostile input, each target for a minute (a C++ compiler)
 	@exec scripts/fuzz.sh
+
+dist: ## packages, static executables, what is in them, checksums: target/dist
+	@exec scripts/dist.sh
 
 fmt: ## formats the sources
 	cargo fmt

@@ -4,7 +4,10 @@
 #
 # PODWRIGHT=<file>  takes this executable instead of building one
 # MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory),
-#                   shutdown (a reboot with pods of three priorities)
+#                   shutdown (a reboot with pods of three priorities), package (the Debian package), power (losses of power),
+#                   and by its name alone kubeadm (in place of the kubelet of a kubeadm node; KUBEBUILDER_ASSETS has kubeadm,
+#                   kubelet, kubectl, etcd, kube-apiserver, kube-controller-manager and kube-scheduler 1.36.2)
+# LOSSES=<number>   how often the machine power loses its power (default 50)
 # OUT=<folder>      where the journals and the consoles go (default target/vm/out)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -31,19 +34,43 @@ cp "$PODWRIGHT" "$stage/podwright"
 cp target/images/images.tar "$stage/"
 cp -r deploy "$stage/deploy"
 cp -r examples "$stage/examples"
+# The package, and one that is newer and otherwise the same.
+stage_packages() {
+    [ -e "$packages" ] && return
+    packages=$(mktemp -d target/vm-packages.XXXXXX)
+    scripts/dist.sh package "$PODWRIGHT" "$packages"
+    scripts/dist.sh package "$PODWRIGHT" "$packages" "$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-1+next"
+}
+packages=""
+trap 'rm -rf "$stage" ${packages:+"$packages"}' EXIT
 out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
 cp tests/vm/common.sh "$stage/"
-for machine in ${MACHINES:-guest hardware shutdown}; do
+echo "${LOSSES:-50}" >"$stage/losses"
+for machine in ${MACHINES:-guest hardware shutdown package power}; do
+    files=()
     case $machine in
     guest | shutdown) size=(--memory 1024) ;;
+    # It boots often, and one processor is up sooner.
+    power) size=(--memory 1024 --smp 1) ;;
     hardware) size=(--memory 1536 --smp 4 --numa 2) ;;
-    *) die "there is no machine $machine: guest, hardware, shutdown" ;;
+    package)
+        size=(--memory 1024)
+        stage_packages
+        files=("$packages"/*.deb)
+        ;;
+    kubeadm)
+        size=(--memory 3072 --smp 2)
+        stage_packages
+        tests/vm/control-plane.sh "$packages/control-plane.tar" v1.36.2 3.6.8-0
+        files=("$packages"/*-1_*.deb "$packages/control-plane.tar" "$KUBEBUILDER_ASSETS"/{kubeadm,kubelet,kubectl})
+        ;;
+    *) die "there is no machine $machine: guest, hardware, shutdown, package, power, kubeadm" ;;
     esac
     ended=0
     tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-3000}" --out "$out/$machine" \
-        "tests/vm/$machine.sh" "$stage"/* || ended=$?
+        "tests/vm/$machine.sh" "$stage"/* ${files[@]+"${files[@]}"} || ended=$?
     [ "$ended" = 0 ] && continue
     say "the tests of the machine $machine ended with status $ended; journal and console are in $out/$machine"
     status=$ended
