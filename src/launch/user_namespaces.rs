@@ -2,7 +2,7 @@
 
 use crate::config::Invocation;
 use crate::logic::resources::user_namespaces::space::{IdSpace, subordinate_ids};
-use crate::platform::host::subordinate_ids::ask;
+use crate::platform::pods::subordinate_ids::ask;
 
 /// The subordinate IDs of the user `kubelet`; all IDs behind the first slot where there are none.
 ///

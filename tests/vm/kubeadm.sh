@@ -103,7 +103,7 @@ YAML
     check "two pods of a Deployment are Ready" within 600 replicas_ready 2
 }
 
-# What docs/operations.md says to type.
+# The lines of docs/operations.md.
 replace_kubelet() {
     install -D -t /etc/systemd/system/podwright.service.d /usr/share/podwright/podwright.service.d/10-kubeadm.conf &&
         systemctl disable --now kubelet && systemctl enable --now podwright

@@ -74,7 +74,7 @@ sed -i "s/SystemdCgroup = .*/SystemdCgroup = true/" /etc/containerd/config.toml
 systemctl restart containerd
 within 120 ctr_ version
 ctr_ images import images.tar >/dev/null
-# What the package depends on beside libc is there, but dpkg alone fetches nothing.
+# dpkg alone fetches nothing; the machine has all that the package depends on.
 test_installation
 test_exchange "$NEW" upgrade
 test_exchange "$OLD" rollback

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs in a virtual machine, as root: the machine loses its power again and again, each time a little later after the start
-# of its agent, while pods come, change and go. What the kernel had not written is lost each time.
+# of its agent, while pods come, change and go. Each time all is lost that the kernel had not written.
 # shellcheck source=tests/vm/common.sh
 . "$NODE_VM_FILES/common.sh"
 

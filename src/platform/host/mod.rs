@@ -236,7 +236,6 @@ pub(crate) mod played_bus;
 pub(crate) mod played_program;
 pub mod process;
 pub mod program;
-pub mod subordinate_ids;
 pub mod systemd;
 pub mod terminal;
 #[cfg(test)]

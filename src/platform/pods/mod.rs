@@ -7,4 +7,5 @@ pub mod pod_end_store;
 pub mod pod_files;
 pub mod pod_keys;
 pub mod probe_store;
+pub mod subordinate_ids;
 pub mod user_namespace_files;

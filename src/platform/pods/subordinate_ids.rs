@@ -13,9 +13,9 @@ use nix::unistd::User;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::blocking;
-use super::program::Program;
 use crate::logic::resources::user_namespaces::space::SUBORDINATE_USER;
+use crate::platform::host::blocking;
+use crate::platform::host::program::Program;
 
 const PROGRAM: &str = "getsubids";
 /// The longest wait for the user, and for each run of the program. Upstream waits for ever.
