@@ -111,7 +111,9 @@ fn a_refusal_is_told_in_the_agents_words() {
         stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 7\r\n\r\nno pod\n").expect("written");
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let refused = runtime.block_on(open(&Client::new(path), "/exec/a/b/c?output=1")).err().expect("refused");
-    assert_eq!(refused.to_string(), "no pod");
+    match runtime.block_on(open(&Client::new(path), "/exec/a/b/c?output=1")) {
+        Ok(_) => panic!("it was refused"),
+        Err(refused) => assert_eq!(refused.to_string(), "no pod"),
+    }
     agent.join().expect("played");
 }

@@ -85,18 +85,22 @@ fn pods_have_ids_of_their_own_on_a_disk_that_fails() {
     }
 }
 
+/// Files of pods that nobody wants any more.
+fn leave_files(world: &World) {
+    let mut disk = world.node().disk.lock().expect("no panic before");
+    for (uid, content) in
+        [("lost", b"{\"uidMappings\":".to_vec()), ("wide", print(IdRange { first: 65_536, length: 131_072 }))]
+    {
+        disk.pods.insert(uid.into(), BTreeSet::new());
+        disk.user_namespaces.insert(uid.into(), content);
+    }
+}
+
 /// RES-63: files that pods of an earlier run left hold nobody up for long, also one that does not say its range.
 #[test]
 fn files_of_pods_that_are_gone_are_removed() {
     simulate(3, |world| async move {
-        let mut disk = world.node().disk.lock().expect("no panic before");
-        for (uid, content) in
-            [("lost", b"{\"uidMappings\":".to_vec()), ("wide", print(IdRange { first: 65_536, length: 131_072 }))]
-        {
-            disk.pods.insert(uid.into(), BTreeSet::new());
-            disk.user_namespaces.insert(uid.into(), content);
-        }
-        drop(disk);
+        leave_files(&world);
         world.put(&own(1));
         world.put(&SimPod::of("hosts", "run"));
         world.start_agent();

@@ -16,9 +16,12 @@ use crate::platform::cluster::objects::Objects;
 use crate::platform::pods::local_objects::{FolderError, ObjectFileError};
 use crate::platform::pods::manifests::Changes;
 
+/// The content of a file as the folder gives it.
+type Content = Result<(SecretBytes, Readers), ObjectFileError>;
+
 /// A folder of files that nobody reports changes of: the periodic look finds them.
 #[derive(Default)]
-struct Played(Mutex<BTreeMap<PathBuf, Result<(SecretBytes, Readers), ObjectFileError>>>);
+struct Played(Mutex<BTreeMap<PathBuf, Content>>);
 
 #[async_trait]
 impl LocalObjectFolder for Played {

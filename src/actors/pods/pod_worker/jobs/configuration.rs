@@ -172,7 +172,6 @@ impl JobSite {
             thermal_throttle_paths: settings.containers.thermal_throttle_paths.clone(),
             user_namespace: self.user_namespace(pod, cause).await?,
             target,
-            ..ContainerFacts::default()
         };
         let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;
         Ok(ContainerConfig { stop_signal: stop_signal(container, settings.containers.stop_signals), ..config })
