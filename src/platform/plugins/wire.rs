@@ -57,3 +57,31 @@ impl fmt::Debug for csi_v1::NodeExpandVolumeRequest {
         f.debug_struct("NodeExpandVolumeRequest").field("volume_id", &self.volume_id).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cve_2023_2878_cve_2024_3744_sec_40_a_message_is_printed_without_its_secrets() {
+        let secret = || [("csi.storage.k8s.io/serviceAccount.tokens".to_owned(), "hunter2".to_owned())].into();
+        let publish = csi_v1::NodePublishVolumeRequest {
+            volume_id: "h".into(),
+            publish_context: secret(),
+            volume_context: secret(),
+            secrets: secret(),
+            ..Default::default()
+        };
+        let stage = csi_v1::NodeStageVolumeRequest {
+            volume_id: "h".into(),
+            publish_context: secret(),
+            volume_context: secret(),
+            secrets: secret(),
+            ..Default::default()
+        };
+        let expand = csi_v1::NodeExpandVolumeRequest { volume_id: "h".into(), secrets: secret(), ..Default::default() };
+        assert_eq!(format!("{publish:?}"), r#"NodePublishVolumeRequest { volume_id: "h", .. }"#);
+        assert_eq!(format!("{stage:?}"), r#"NodeStageVolumeRequest { volume_id: "h", .. }"#);
+        assert_eq!(format!("{expand:?}"), r#"NodeExpandVolumeRequest { volume_id: "h", .. }"#);
+    }
+}

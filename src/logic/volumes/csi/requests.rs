@@ -166,19 +166,31 @@ mod tests {
         AccessMode::of("WriteNever", true).unwrap_err();
     }
 
-    /// SEC-40.
+    /// Tokens of a pod's account reach a driver among a volume's attributes or its secrets: neither is printed.
     #[test]
-    fn a_request_is_printed_without_its_secrets() {
-        let secret = Texts::from([("password".to_owned(), "hunter2".to_owned())]);
+    fn cve_2023_2878_cve_2024_3744_sec_40_a_request_is_printed_without_its_secrets() {
+        let secret = Texts::from([("csi.storage.k8s.io/serviceAccount.tokens".to_owned(), "hunter2".to_owned())]);
         let access = Access::Mount { fs_type: String::new(), flags: vec![], group: None };
-        let request = StageRequest {
+        let capability = Capability { access, mode: AccessMode::SingleNodeWriter };
+        let stage = StageRequest {
             volume: "h".into(),
             publish_context: secret.clone(),
             staging: "/s".into(),
-            capability: Capability { access, mode: AccessMode::SingleNodeWriter },
+            capability: capability.clone(),
+            secrets: secret.clone(),
+            context: secret.clone(),
+        };
+        assert_eq!(format!("{stage:?}"), r#"StageRequest { volume: "h", .. }"#);
+        let publish = PublishRequest {
+            volume: "h".into(),
+            publish_context: secret.clone(),
+            staging: "/s".into(),
+            target: "/t".into(),
+            capability,
+            read_only: false,
             secrets: secret.clone(),
             context: secret,
         };
-        assert_eq!(format!("{request:?}"), r#"StageRequest { volume: "h", .. }"#);
+        assert_eq!(format!("{publish:?}"), r#"PublishRequest { volume: "h", .. }"#);
     }
 }
