@@ -152,7 +152,7 @@ macro_rules! children {
                 // Operations and requests over HTTP ask for the Node.
                 mailbox: 256,
                 learns_from: [
-                    EvictionManager, RuntimeMonitor, CsiManager, DevicePlugins, VolumeManager, ShutdownManager
+                    EvictionManager, RuntimeMonitor, CsiManager, AllocationManager, VolumeManager, ShutdownManager
                 ],
                 repeats: |_| NodeStatusMsg::Repeat,
             }

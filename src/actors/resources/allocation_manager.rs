@@ -17,6 +17,7 @@ use crate::cri::RuntimeService;
 use crate::logic::pods::pod_resize::{parse_checkpoint, print_checkpoint};
 use crate::logic::resources::allocations::ResourceManagers;
 use crate::messages::Ended;
+use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::resources::allocation_manager::{
@@ -55,6 +56,8 @@ pub struct Args {
     pub shows_device_health: bool,
     /// Hears what pods were given.
     pub pod_manager: Address<PodManagerMsg>,
+    /// Hears how many devices there are.
+    pub node_status: Address<NodeStatusMsg>,
     /// Knows which containers run. Hears of the health of devices.
     pub status_manager: Address<StatusManagerMsg>,
     /// Hears of CPUs that running containers are to have from now on.
@@ -123,8 +126,7 @@ impl Actor for AllocationManager {
             }
             AllocationManagerMsg::Hardware(message) => self.receive_hardware(message, context),
             AllocationManagerMsg::Repeat => {
-                self.tell_remembered(context);
-                self.tell_health(true, context);
+                self.tell_of_devices_again(context);
                 self.tell(context);
             }
         }

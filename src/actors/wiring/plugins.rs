@@ -53,7 +53,6 @@ pub fn device_plugins_args(agent: &Agent) -> device_plugins::Args {
         socket: Arc::clone(&adapters.plugins.device_socket),
         observer: Arc::clone(&adapters.observer),
         plugin_watcher: to.plugin_watcher.clone(),
-        node_status: to.node_status.clone(),
         allocation_manager: to.allocation_manager.clone(),
     }
 }

@@ -14,6 +14,7 @@ pub fn allocation_manager_args(agent: &Agent) -> allocation_manager::Args {
         device_plugin_wait: agent.settings.resources.device_plugin_wait,
         shows_device_health: agent.settings.resources.shows_device_health,
         pod_manager: agent.directory.pod_manager.clone(),
+        node_status: agent.directory.node_status.clone(),
         status_manager: agent.directory.status_manager.clone(),
         runtime: Arc::clone(&agent.adapters.runtime),
         managers: Arc::clone(&agent.settings.resources.managers),

@@ -21,11 +21,9 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::backoff::{Backoff, BackoffPolicy};
 use crate::logic::model::time::Steady;
-use crate::logic::node::node_status::DeviceResources;
 use crate::logic::plugins::device_registration::RegisterRefusal;
 use crate::logic::plugins::device_sessions::{Action, DeviceSessions, Input};
 use crate::messages::Ended;
-use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::plugins::PluginNews;
 use crate::messages::plugins::device_plugins::{DevicePluginsMsg, SessionStep, SocketStep};
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
@@ -52,9 +50,7 @@ pub struct Args {
     pub observer: Arc<dyn Observer>,
     /// Hears the verdicts about plugins of its registry.
     pub plugin_watcher: Address<PluginWatcherMsg>,
-    /// Hears how many devices there are.
-    pub node_status: Address<NodeStatusMsg>,
-    /// Hears which devices there are.
+    /// Hears which devices there are, and tells the Node of them once the disk names them.
     pub allocation_manager: Address<AllocationManagerMsg>,
 }
 
@@ -118,7 +114,10 @@ impl Actor for DevicePlugins {
             DevicePluginsMsg::Prefer(preference, reply) => self.prefer(preference, reply, context),
             DevicePluginsMsg::Allocate(wanted, reply) => self.allocate(wanted, reply, context),
             DevicePluginsMsg::PreStart(wanted, reply) => self.pre_start(wanted, reply, context),
-            DevicePluginsMsg::Remembered(names) => self.step(Input::Remembered(names), context),
+            DevicePluginsMsg::Remembered(names) => {
+                self.step(Input::Remembered(names), context);
+                self.publish(context);
+            }
             DevicePluginsMsg::Socket(SocketStep::Closed(why)) => self.socket_closed(why, context),
             DevicePluginsMsg::Socket(SocketStep::OpenDue) => self.serve(context),
             DevicePluginsMsg::Session(step) => self.session(step, context),
@@ -178,18 +177,10 @@ impl DevicePlugins {
         }
     }
 
-    /// Tells the newest inventory to those who use it.
+    /// Tells the newest inventory to the one who gives devices, who waits for the first one.
     fn publish(&mut self, context: &mut Context<DevicePluginsMsg>) {
-        let inventory = Arc::new(self.sessions.inventory());
-        let resources = NodeNews::Devices(DeviceResources::of(&inventory));
-        let told = [
-            context.try_tell(&self.args.node_status, NodeStatusMsg::News(resources)),
-            context.try_tell(
-                &self.args.allocation_manager,
-                AllocationManagerMsg::Hardware(HardwareMsg::Devices(inventory)),
-            ),
-        ];
-        self.is_untold = told.contains(&false);
+        let message = AllocationManagerMsg::Hardware(HardwareMsg::Devices(Arc::new(self.sessions.inventory())));
+        self.is_untold = !context.try_tell(&self.args.allocation_manager, message);
         self.arm(context);
     }
 

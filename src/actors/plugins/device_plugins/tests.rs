@@ -52,7 +52,8 @@ impl Setup {
             };
         });
         let setup = Self { played, server, root };
-        for child in [Child::NodeStatus, Child::RuntimeMonitor, Child::DevicePlugins, Child::PluginWatcher] {
+        let of_the_node = [Child::NodeStatus, Child::RuntimeMonitor, Child::AllocationManager];
+        for child in of_the_node.into_iter().chain([Child::DevicePlugins, Child::PluginWatcher]) {
             start_alone(child, &setup.played.agent);
         }
         setup.eventually("the socket is there", async || setup.socket().exists()).await;

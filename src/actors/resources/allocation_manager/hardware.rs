@@ -18,6 +18,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
+use crate::logic::node::node_status::DeviceResources;
 use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::resources::allocations::{
     Allocations, ManagerFigures, PlacementRecord, PodPinning, ResourceManagers, StateFiles,
@@ -25,6 +26,7 @@ use crate::logic::resources::allocations::{
 use crate::logic::resources::device_manager::devices::{Health, Inventory, gained};
 use crate::logic::status::device_health::DevicesOfPods;
 use crate::messages::Ended;
+use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
 use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
 use crate::messages::resources::allocation_manager::{AllocationManagerMsg, HardwareMsg, StateStep};
@@ -51,8 +53,13 @@ pub(super) struct Hardware {
     /// Holders are to be compared with the state, although nobody asks for hardware.
     is_due: bool,
     placings: Placings,
-    /// The devices, as their plugins tell of them.
-    inventory: Arc<Inventory>,
+    /// The devices, as their plugins tell of them; `None` until `DevicePlugins` was heard. Nothing is decided before, for a
+    /// resource that the file does not name yet would pass as one that no plugin has, and its pod start without devices.
+    inventory: Option<Arc<Inventory>>,
+    /// The devices that the managers go by, and those that `NodeStatus` was told of: never ones that the disk does not name,
+    /// or the next agent would not know why a pod was placed here.
+    placed: Arc<Inventory>,
+    told_node: Option<Arc<Inventory>>,
     /// Containers that were created since that write began.
     started: Vec<(Arc<Pod>, String)>,
     /// Pods that hold hardware, as `PodManager` said last.
@@ -77,7 +84,9 @@ impl Hardware {
             must_write: false,
             is_due: false,
             placings: Placings::new(device_plugins, patience),
-            inventory: Arc::default(),
+            inventory: None,
+            placed: Arc::default(),
+            told_node: None,
             started: vec![],
             holders: None,
             unhealthy_since: BTreeMap::new(),
@@ -102,7 +111,7 @@ impl Hardware {
 
     fn note_unhealthy(&mut self, now: Moment) {
         let before = std::mem::take(&mut self.unhealthy_since);
-        for (resource, devices) in self.inventory.iter() {
+        for (resource, devices) in self.inventory.iter().flat_map(|inventory| inventory.iter()) {
             for (id, _) in devices.devices.iter().filter(|(_, device)| device.health == Health::Unhealthy) {
                 let key = (resource.clone(), id.clone());
                 let since = before.get(&key).copied().unwrap_or(now);
@@ -135,7 +144,11 @@ impl AllocationManager {
             HardwareMsg::State(StateStep::Read(outcome)) => self.begin_hardware(outcome.into_result(), context),
             HardwareMsg::State(StateStep::Written(outcome)) => self.take_state_written(outcome, context),
             HardwareMsg::State(StateStep::RetryDue) => match &self.hardware.managers {
-                Ok(_) => self.serve(context),
+                Ok(_) => {
+                    self.ask_for_devices(context);
+                    self.hardware.is_due |= self.hardware.told_node.as_ref() != Some(&self.hardware.placed);
+                    self.serve(context);
+                }
                 Err(_) => self.read_state(context),
             },
             HardwareMsg::ReconcileDue => self.reconcile_by_time(context),
@@ -175,12 +188,20 @@ impl AllocationManager {
         self.serve(context);
     }
 
-    /// Tells of the resources that earlier runs of the agent knew: they stay listed until their plugins come.
-    pub(super) fn tell_remembered(&self, context: &Context<AllocationManagerMsg>) {
+    /// Tells of the resources that earlier runs of the agent knew: they stay listed until their plugins come. The answer is
+    /// the inventory.
+    pub(super) fn tell_remembered(&mut self, context: &mut Context<AllocationManagerMsg>) {
         let Ok(managers) = &self.hardware.managers else { return };
-        let known = managers.known_resources();
-        if !known.is_empty() {
-            context.tell(&self.args.device_plugins, DevicePluginsMsg::Remembered(known));
+        let known = DevicePluginsMsg::Remembered(managers.known_resources());
+        if !context.try_tell(&self.args.device_plugins, known) {
+            self.retry_later(context);
+        }
+    }
+
+    /// Asks again where there was no room for the question.
+    fn ask_for_devices(&mut self, context: &mut Context<AllocationManagerMsg>) {
+        if self.hardware.inventory.is_none() {
+            self.tell_remembered(context);
         }
     }
 
@@ -202,9 +223,32 @@ impl AllocationManager {
         }
     }
 
+    /// Tells how many devices the Node has, where that is not known yet.
+    fn tell_node(&mut self, context: &mut Context<AllocationManagerMsg>) {
+        let Hardware { placed, told_node, .. } = &mut self.hardware;
+        if told_node.as_ref() == Some(placed) {
+            return;
+        }
+        let message = NodeStatusMsg::News(NodeNews::Devices(DeviceResources::of(placed)));
+        match context.try_tell(&self.args.node_status, message) {
+            true => *told_node = Some(Arc::clone(placed)),
+            false => self.retry_later(context),
+        }
+    }
+
+    /// Someone may have forgotten what it was told of devices.
+    pub(super) fn tell_of_devices_again(&mut self, context: &mut Context<AllocationManagerMsg>) {
+        self.tell_remembered(context);
+        self.tell_health(true, context);
+        let is_written = self.hardware.writing.is_none() && !self.hardware.must_write;
+        if self.hardware.told_node.take().is_some() && is_written {
+            self.tell_node(context);
+        }
+    }
+
     fn take_devices(&mut self, inventory: Arc<Inventory>, context: &mut Context<AllocationManagerMsg>) {
-        let has_gained = gained(&self.hardware.inventory, &inventory);
-        self.hardware.inventory = inventory;
+        let has_gained = gained(self.hardware.inventory.as_deref().unwrap_or(&Inventory::new()), &inventory);
+        self.hardware.inventory = Some(inventory);
         self.hardware.note_unhealthy(context.now());
         self.hardware.is_due = true;
         self.serve(context);
@@ -252,8 +296,10 @@ impl AllocationManager {
             Ok(managers) => managers,
             Err(why) => return hardware.placings.refuse_all(why),
         };
+        let Some(inventory) = &hardware.inventory else { return };
         let before = managers.clone();
-        managers.set_inventory(Arc::clone(&hardware.inventory));
+        managers.set_inventory(Arc::clone(inventory));
+        hardware.placed = Arc::clone(inventory);
         for (pod, container) in hardware.started.drain(..) {
             managers.container_starts(&pod, &container);
         }
@@ -265,6 +311,7 @@ impl AllocationManager {
         hardware.is_due = false;
         if managers.has_state_of(&before) && !hardware.must_write {
             hardware.placings.answer(&decided);
+            self.tell_node(context);
             return self.tell_health(false, context);
         }
         hardware.must_write = false;
@@ -288,6 +335,7 @@ impl AllocationManager {
                 let are_cpus_other =
                     self.hardware.managers.as_ref().is_ok_and(|managers| managers.cpu_state() != before.cpu_state());
                 self.hardware.placings.answer(&decided);
+                self.tell_node(context);
                 self.tell_health(false, context);
                 if are_cpus_other {
                     self.reconcile(context);

@@ -4,11 +4,13 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
 use super::*;
 use crate::logic::model::admission_reason::AdmissionReason;
+use crate::logic::node::node_status::DeviceResources;
 use crate::logic::plugins::call_error::{CallError, CallProblem};
 use crate::logic::resources::device_manager::devices::{
     Device, DeviceGrant, Health, Inventory, PluginOptions, ResourceDevices, Session,
 };
 use crate::logic::resources::testing;
+use crate::messages::node::node_status::NodeNews;
 use crate::messages::plugins::device_plugins::{DeviceCallError, DeviceUse};
 use crate::messages::status::status_manager::PodView;
 
@@ -188,9 +190,10 @@ async fn after_a_restart_a_late_plugin_is_waited_for() {
     assert_eq!(answered(pod).await, given(GPU));
     node.manager.stop(None);
     let why = "no healthy devices present; cannot allocate unhealthy devices vendor.com/gpu";
-    let mut strict = Node::new(&files, Duration::ZERO).await;
+    let mut strict = Node::unheard(&files, Duration::ZERO).await;
     let DevicePluginsMsg::Remembered(known) = strict.call().await else { panic!("told of the file") };
     assert_eq!(known, [GPU.to_owned()].into());
+    strict.tell(HardwareMsg::Devices(Arc::default()));
     assert_eq!(answered(strict.place(user("pod", GPU, 2), &["pod"])).await, refused(why), "as upstream");
     strict.manager.stop(None);
     let patient = Node::new(&files, Duration::from_secs(60)).await;
@@ -210,6 +213,53 @@ async fn after_a_restart_a_late_plugin_is_waited_for() {
     assert_eq!(answered(patient.place(user("new", GPU, 1), &["pod", "new"])).await, waits);
     seconds(2.0).await;
     assert_eq!(answered(patient.place(user("new", GPU, 1), &["pod", "new"])).await, refused(why));
+}
+
+/// RES-45: the file does not name the resource yet, so only the plugins can tell that the pod wants devices.
+#[tokio::test(start_paused = true)]
+async fn no_pod_is_decided_before_plugins_were_heard() {
+    let mut node = Node::unheard(&HeldFiles::new(1000), Duration::ZERO).await;
+    let asked = node.told.try_recv().expect("the devices are asked for");
+    let DevicePluginsMsg::Remembered(known) = asked else { panic!("{asked:?}") };
+    assert_eq!(known, BTreeSet::new());
+    let mut pod = node.place(user("pod", GPU, 1), &["pod"]);
+    seconds(60.0).await;
+    assert_eq!(pod.try_recv().unwrap_err(), oneshot::error::TryRecvError::Empty, "it waits");
+    node.tell(HardwareMsg::Devices(two_gpus()));
+    let (_, reply) = node.allocate().await;
+    reply.send(Ok(grant("gpu"))).expect("awaited");
+    assert_eq!(answered(pod).await, given(GPU));
+}
+
+/// The devices that the Node was last said to have.
+fn of_the_node(node: &mut Node) -> Option<DeviceResources> {
+    let mut last = None;
+    while let Ok(message) = node.told_node.try_recv() {
+        if let NodeStatusMsg::News(NodeNews::Devices(devices)) = message {
+            last = Some(devices);
+        }
+    }
+    last
+}
+
+/// RES-40: a pod comes here because the Node names its resource, so the next agent has to know the resource, too.
+#[tokio::test(start_paused = true)]
+async fn the_node_has_devices_once_the_disk_names_them() {
+    let mut node = Node::new(&HeldFiles::new(1000), Duration::ZERO).await;
+    assert_eq!(of_the_node(&mut node), Some(DeviceResources::default()));
+    node.files.is_full.store(true, Ordering::Relaxed);
+    node.tell(HardwareMsg::Devices(two_gpus()));
+    seconds(30.0).await;
+    assert_eq!(of_the_node(&mut node), None, "the disk does not take them");
+    node.files.is_full.store(false, Ordering::Relaxed);
+    seconds(6.0).await;
+    assert!(node.files.text("kubelet_internal_checkpoint").contains(GPU));
+    let told = of_the_node(&mut node).expect("the disk has them");
+    assert_eq!(told, DeviceResources::of(&two_gpus()));
+    let address = node.played.agent.directory.allocation_manager.clone();
+    address.tell(Cause::outside("test"), AllocationManagerMsg::Repeat).expect("has room");
+    seconds(1.0).await;
+    assert_eq!(of_the_node(&mut node), Some(told), "a new NodeStatus hears of them, too");
 }
 
 /// RES-46: the status of a pod shows the health of its devices as soon as it changes.

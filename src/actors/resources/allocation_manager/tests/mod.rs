@@ -80,6 +80,23 @@ impl Actor for Plugins {
     }
 }
 
+/// Hands messages to `NodeStatus` to the test.
+struct NodeObject(mpsc::UnboundedSender<NodeStatusMsg>);
+
+impl Actor for NodeObject {
+    const KIND: &'static str = "NodeStatus";
+    type Msg = NodeStatusMsg;
+    type Args = mpsc::UnboundedSender<NodeStatusMsg>;
+
+    fn begin(args: Self::Args, _: &mut Context<NodeStatusMsg>) -> Self {
+        Self(args)
+    }
+
+    fn receive(&mut self, message: NodeStatusMsg, _: &mut Context<NodeStatusMsg>) {
+        let _ = self.0.send(message); // The test may be over.
+    }
+}
+
 type Answer = oneshot::Receiver<BTreeMap<PodUid, Placing>>;
 
 /// An agent with an `AllocationManager` and played plugins.
@@ -87,12 +104,24 @@ struct Node {
     played: PlayedAgent,
     files: Arc<HeldFiles>,
     told: mpsc::UnboundedReceiver<DevicePluginsMsg>,
+    told_node: mpsc::UnboundedReceiver<NodeStatusMsg>,
     manager: ActorCell,
-    _plugins: ActorCell,
+    _others: [ActorCell; 2],
 }
 
 impl Node {
+    /// With plugins that were heard, and have no devices.
     async fn new(files: &Arc<HeldFiles>, wait: Duration) -> Self {
+        let mut node = Self::unheard(files, wait).await;
+        let asked = node.told.try_recv();
+        assert!(matches!(asked, Ok(DevicePluginsMsg::Remembered(_))), "the devices are asked for: {asked:?}");
+        node.tell(HardwareMsg::Devices(Arc::default()));
+        seconds(1.0).await;
+        node
+    }
+
+    /// With plugins that nobody has heard of yet.
+    async fn unheard(files: &Arc<HeldFiles>, wait: Duration) -> Self {
         let kept = Arc::clone(files);
         let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
             settings.resources.managers = Arc::new(managers(PolicyKind::BestEffort));
@@ -102,9 +131,11 @@ impl Node {
         });
         let (sender, told) = mpsc::unbounded_channel();
         let plugins = spawn::<Plugins>(&played.agent.directory.device_plugins, sender, None);
+        let (sender, told_node) = mpsc::unbounded_channel();
+        let node = spawn::<NodeObject>(&played.agent.directory.node_status, sender, None);
         let manager = start_alone(Child::AllocationManager, &played.agent);
         seconds(1.0).await;
-        Self { played, files: Arc::clone(files), told, manager, _plugins: plugins }
+        Self { played, files: Arc::clone(files), told, told_node, manager, _others: [plugins, node] }
     }
 
     fn tell(&self, message: HardwareMsg) {
