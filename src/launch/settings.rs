@@ -113,6 +113,7 @@ fn eviction(invocation: &Invocation, node_name: &str) -> Result<EvictionSettings
         soft_grace_max: Duration::from_secs(grace_max),
         local_storage: config.local_storage_capacity_isolation,
         pod_level_resources: invocation.gates.enabled("PodLevelResources"),
+        refuses_split: !invocation.gates.enabled("KubeletSeparateDiskGC"),
         memory: match invocation.flags.eviction_by_available_memory {
             true => MemoryBasis::Available,
             false => MemoryBasis::WorkingSet,

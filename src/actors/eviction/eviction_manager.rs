@@ -247,7 +247,9 @@ impl EvictionManager {
         }
         let settings = &self.args.settings;
         let watch = self.watch.get_or_insert_with(|| Watch::new(&settings.thresholds, settings.transition));
-        watch.learn(look.devices, &settings.thresholds);
+        if let Err(error) = watch.learn(look.devices, settings.refuses_split, &settings.thresholds) {
+            tracing::error!(%error, "Eviction manager: failed to synchronize");
+        }
         let (layout, monitor) = (watch.layout(), &mut watch.monitor);
         let levels = levels(monitor.thresholds(), &look.observations, &look.memory);
         let findings = monitor.look(&look.observations, uptime);

@@ -48,7 +48,18 @@ pub enum Reclaim {
     UnusedImages,
 }
 
+/// Layers lie apart from images although gate `KubeletSeparateDiskGC` is off; upstream's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("KubeletSeparateDiskGC is turned off but we still have a split filesystem")]
+pub struct SplitRefused;
+
 impl DiskLayout {
+    /// The layout where the gate `KubeletSeparateDiskGC` is off: a disk of layers does not count. Says whether there is one.
+    pub fn without_split(devices: Devices) -> (Self, Result<(), SplitRefused>) {
+        let refused = if Self::of(devices) == Self::Split { Err(SplitRefused) } else { Ok(()) };
+        (Self::of(Devices { containers: None, ..devices }), refused)
+    }
+
     /// The layout of these file systems. Upstream looks once; so may who calls this.
     pub fn of(devices: Devices) -> Self {
         let Some(images) = devices.images else { return Self::Single };
@@ -157,6 +168,23 @@ mod tests {
         ] {
             assert_eq!(DiskLayout::of(Devices { node: 1, images, containers }), layout, "{images:?} {containers:?}");
         }
+    }
+
+    /// EVI-39: without its gate no layout is split.
+    #[test]
+    fn evi_39_a_split_is_refused_where_its_gate_is_off() {
+        for (images, containers, layout, refused) in [
+            (None, None, DiskLayout::Single, Ok(())),
+            (Some(1), Some(1), DiskLayout::Single, Ok(())),
+            (Some(2), Some(2), DiskLayout::ImagesApart, Ok(())),
+            (Some(2), Some(1), DiskLayout::ImagesApart, Err(SplitRefused)),
+            (Some(1), Some(2), DiskLayout::Single, Err(SplitRefused)),
+        ] {
+            let devices = Devices { node: 1, images, containers };
+            assert_eq!(DiskLayout::without_split(devices), (layout, refused), "{images:?} {containers:?}");
+        }
+        let text = "KubeletSeparateDiskGC is turned off but we still have a split filesystem";
+        assert_eq!(SplitRefused.to_string(), text);
     }
 
     /// EVI-38.

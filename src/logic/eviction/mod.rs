@@ -67,6 +67,8 @@ pub struct EvictionSettings {
     pub local_storage: bool,
     /// Gate `PodLevelResources`.
     pub pod_level_resources: bool,
+    /// Gate `KubeletSeparateDiskGC` is off: images and writable layers may not lie apart.
+    pub refuses_split: bool,
     /// The figure that counts as available memory.
     pub memory: signal::MemoryBasis,
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::layout::{Devices, DiskLayout};
+use super::layout::{Devices, DiskLayout, SplitRefused};
 use super::monitor::Monitor;
 use super::threshold::Threshold;
 
@@ -27,14 +27,26 @@ impl Watch {
         Self { layout, is_known: false, monitor }
     }
 
-    /// Takes what a look found of the file systems.
-    pub fn learn(&mut self, devices: Devices, configured: &[Threshold]) {
+    /// Takes what a look found of the file systems. `refuses_split` where the gate
+    /// `KubeletSeparateDiskGC` is off.
+    ///
+    /// # Errors
+    /// When they are split although the gate is off; reported once, and they count as not split.
+    pub fn learn(
+        &mut self,
+        devices: Devices,
+        refuses_split: bool,
+        configured: &[Threshold],
+    ) -> Result<(), SplitRefused> {
         if self.is_known || devices.images.is_none() {
-            return;
+            return Ok(());
         }
         self.is_known = true;
-        self.layout = DiskLayout::of(devices);
-        self.monitor.follow(self.layout.thresholds(configured));
+        let (layout, refused) =
+            if refuses_split { DiskLayout::without_split(devices) } else { (DiskLayout::of(devices), Ok(())) };
+        self.layout = layout;
+        self.monitor.follow(layout.thresholds(configured));
+        refused
     }
 
     /// Other thresholds and periods from now on. Thresholds that stay keep their grace periods, and conditions go on.
@@ -61,14 +73,30 @@ mod tests {
         let configured = [threshold(Signal::NodeFsAvailable, 10), threshold(Signal::ImageFsAvailable, 20)];
         let mut watch = Watch::new(&configured, Duration::from_secs(300));
         let devices = |images| Devices { node: 1, images, containers: None };
-        watch.learn(devices(None), &configured);
+        assert_eq!(watch.learn(devices(None), false, &configured), Ok(()));
         assert_eq!(watch.layout(), DiskLayout::Single);
         watch.monitor.look(&observed(&[(Signal::NodeFsAvailable, 5)]), Duration::from_secs(1));
-        watch.learn(devices(Some(2)), &configured);
+        assert_eq!(watch.learn(devices(Some(2)), false, &configured), Ok(()));
         assert_eq!(watch.layout(), DiskLayout::ImagesApart);
         assert_eq!(watch.monitor.thresholds(), DiskLayout::ImagesApart.thresholds(&configured));
         assert!(watch.monitor.pressure(Duration::from_secs(200)).disk, "the transition period goes on");
-        watch.learn(devices(Some(1)), &configured);
+        assert_eq!(watch.learn(devices(Some(1)), false, &configured), Ok(()));
         assert_eq!(watch.layout(), DiskLayout::ImagesApart, "as upstream it is found once");
+    }
+
+    /// EVI-39: the node keeps its other thresholds, and the log says once what is wrong.
+    #[test]
+    fn evi_39_a_split_without_its_gate_is_told_once_and_evicts_as_before() {
+        let configured = [threshold(Signal::NodeFsAvailable, 10), threshold(Signal::ImageFsAvailable, 20)];
+        let split = Devices { node: 1, images: Some(2), containers: Some(1) };
+        let mut watch = Watch::new(&configured, Duration::from_secs(300));
+        assert_eq!(watch.learn(split, true, &configured), Err(SplitRefused));
+        assert_eq!(watch.layout(), DiskLayout::ImagesApart);
+        assert_eq!(watch.monitor.thresholds(), DiskLayout::ImagesApart.thresholds(&configured));
+        assert_eq!(watch.learn(split, true, &configured), Ok(()));
+        assert!(watch.monitor.look(&observed(&[(Signal::NodeFsAvailable, 5)]), Duration::from_secs(1)).pressure.disk);
+        let mut watch = Watch::new(&configured, Duration::from_secs(300));
+        assert_eq!(watch.learn(split, false, &configured), Ok(()));
+        assert_eq!(watch.layout(), DiskLayout::Split);
     }
 }
