@@ -20,6 +20,7 @@ use crate::platform::cluster::objects::{Objects, Standalone};
 use crate::platform::cluster::offline_store::{DiskStore, OfflineStore, RememberedObjects};
 use crate::platform::files::checkpoints::FileCheckpoints;
 use crate::platform::files::directories;
+use crate::platform::files::project_quotas::{KernelQuotas, ProjectQuotas};
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::chance::SystemChance;
 use crate::platform::host::clock::Clock;
@@ -66,8 +67,9 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
     let (root_dir, device_folder) = (Path::new(&flags.root_dir), Path::new(&flags.device_plugin_dir));
     let offline = offline_store(invocation, connected.is_some())?;
-    let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock));
-    let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)));
+    let quotas = quotas(invocation, root_dir);
+    let statistics = statistics(invocation, settings, &*cgroups, Arc::clone(&clock)).with_quotas(quotas.clone());
+    let volumes = Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock)).with_quotas(quotas));
     let plugins = plugin_adapters([root_dir, device_folder], &clock, volumes.clone(), metrics.clone());
     Ok(Adapters {
         runtime: runtime.clone(),
@@ -150,6 +152,12 @@ fn doubts(connected: Option<Connected>) -> Arc<dyn Fn() + Send + Sync> {
         Some(Connected { transport, .. }) => Arc::new(move || transport.heartbeat_failed()),
         None => Arc::new(|| {}),
     }
+}
+
+/// Quotas that count what empty directories use; none where nobody wants them.
+fn quotas(invocation: &Invocation, root_dir: &Path) -> Option<ProjectQuotas> {
+    let is_on = invocation.gates.enabled("LocalStorageCapacityIsolationFSQuotaMonitoring");
+    is_on.then(|| ProjectQuotas::new(Arc::new(KernelQuotas), Path::new("/etc"), root_dir))
 }
 
 /// Where figures of the node are read.

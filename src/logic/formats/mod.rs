@@ -14,5 +14,6 @@ pub mod go_number;
 pub mod go_text;
 pub mod host_pattern;
 pub mod path_segment;
+pub mod projects;
 pub mod url_query;
 pub mod yaml;

@@ -168,6 +168,8 @@ pub enum SetUp {
         medium: Medium,
         /// The owner of its files.
         ownership: Ownership,
+        /// Whether a project quota may count what it uses: nobody in a user namespace can take files out of a project.
+        counted: bool,
     },
     /// Files.
     Files(FilesOrder),

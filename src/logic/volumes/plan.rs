@@ -274,7 +274,9 @@ impl VolumePlan {
         match &self.kind {
             VolumeKind::EmptyDir(source) => {
                 let medium = empty_dir_medium(source, pod, node)?;
-                Ok(SetUp::EmptyDir { medium, ownership: ownership(pod, false) })
+                let in_user_namespace = pod.spec.as_ref().and_then(|spec| spec.host_users) == Some(false);
+                let counted = medium == Medium::Disk && in_user_namespace;
+                Ok(SetUp::EmptyDir { medium, ownership: ownership(pod, false), counted })
             }
             VolumeKind::HostPath { path, kind } => {
                 check_host_path(path)?;

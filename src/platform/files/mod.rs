@@ -6,6 +6,7 @@ pub mod checkpoints;
 pub mod directories;
 mod error;
 pub mod mount_table;
+pub mod project_quotas;
 pub mod safe_path;
 pub mod small_file;
 pub mod whole_file;

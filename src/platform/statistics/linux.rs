@@ -19,6 +19,7 @@ use super::{
 };
 use crate::logic::eviction::alarm::WatchedGroup;
 use crate::logic::logs::log_path::pod_log_directory_name;
+use crate::logic::model::time::Moment;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
 use crate::logic::statistics::figures::Usage;
@@ -27,6 +28,7 @@ use crate::logic::statistics::sample::{
 };
 use crate::logic::statistics::volumes::{Measure, Space};
 use crate::logic::statistics::walks::WalkKey;
+use crate::platform::files::project_quotas::{Counted, ProjectQuotas};
 use crate::platform::host::Host;
 use crate::platform::host::blocking;
 use crate::platform::host::clock::Clock;
@@ -59,6 +61,8 @@ pub struct Places {
 pub struct LinuxStatistics {
     inner: Arc<Inner>,
     patient: Patient,
+    /// Knows what counted volumes use.
+    quotas: Option<ProjectQuotas>,
 }
 
 struct Inner {
@@ -88,7 +92,42 @@ impl LinuxStatistics {
         Self {
             inner: Arc::new(Inner { places, hierarchies, proc, clock, machine, open_files: Mutex::default() }),
             patient,
+            quotas: None,
         }
+    }
+
+    /// Volumes that quotas count are not walked through.
+    #[must_use]
+    pub fn with_quotas(self, quotas: Option<ProjectQuotas>) -> Self {
+        Self { quotas, ..self }
+    }
+
+    /// The counted volumes, looked for before a round of walks; `None` where nothing is counted.
+    async fn counting(&self) -> Option<Counting> {
+        let quotas = self.quotas.clone()?;
+        blocking::run(move || match quotas.counted() {
+            Ok(counted) => Some(Counting { quotas, counted }),
+            Err(error) => {
+                tracing::debug!(%error, "the file of projects cannot be read, all volumes are walked through");
+                None
+            }
+        })
+        .await
+    }
+}
+
+/// The volumes that quotas count.
+struct Counting {
+    quotas: ProjectQuotas,
+    counted: Counted,
+}
+
+impl Counting {
+    /// The use of a volume, if it is counted.
+    fn usage(&self, volume: &OwnedFd, path: &Path, now: Moment) -> Option<Usage> {
+        let usage = self.quotas.usage(volume, path, &self.counted);
+        let usage = usage.inspect_err(|error| tracing::debug!(path = %path.display(), %error, "quota is not told"));
+        usage.ok().flatten().map(|usage| Usage { at: now, bytes: usage.bytes, inodes: usage.inodes })
     }
 }
 
@@ -117,6 +156,7 @@ impl Statistics for LinuxStatistics {
         } else {
             Arc::default()
         };
+        let counting = Arc::new(self.counting().await);
         for (key, place) in places {
             let began = clock.uptime();
             if began >= until {
@@ -130,7 +170,8 @@ impl Statistics for LinuxStatistics {
                     blocking::run(move || metered(walk)).await
                 }
                 WalkPlace::Volume(path, Measure::Walk) => {
-                    let walk = move || inner.volume(Path::new(&path), until, has_pauses);
+                    let counting = Arc::clone(&counting);
+                    let walk = move || inner.volume(Path::new(&path), counting.as_ref().as_ref(), until, has_pauses);
                     blocking::run(move || metered(walk)).await
                 }
                 WalkPlace::Volume(path, Measure::FileSystem) => (self.file_system(path).await, Duration::ZERO),
@@ -285,12 +326,14 @@ impl Inner {
         outcome(walk(upper, &*self.clock, until, has_pauses), WalkOutcome::Layer)
     }
 
-    fn volume(&self, path: &Path, until: Duration, has_pauses: bool) -> WalkOutcome {
+    fn volume(&self, path: &Path, counting: Option<&Counting>, until: Duration, has_pauses: bool) -> WalkOutcome {
         let Some(here) = disks::open(path) else { return WalkOutcome::NotHere };
         let Some(file_system) = disks::file_system(path, &*self.clock) else { return WalkOutcome::NotHere };
-        outcome(walk(here, &*self.clock, until, has_pauses), |usage| {
-            WalkOutcome::Volume(Space { file_system, usage: Some(usage) })
-        })
+        let volume = |usage| WalkOutcome::Volume(Space { file_system, usage: Some(usage) });
+        match counting.and_then(|counting| counting.usage(&here, path, self.clock.now())) {
+            Some(usage) => volume(usage),
+            None => outcome(walk(here, &*self.clock, until, has_pauses), volume),
+        }
     }
 }
 

@@ -117,7 +117,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 async fn make_cache(host: &LinuxVolumeHost, uid: &str) {
     let cache = place(uid, plugin::EMPTY_DIR, "cache");
-    let empty = SetUp::EmptyDir { medium: Medium::Disk, ownership: Ownership::default() };
+    let empty = SetUp::EmptyDir { medium: Medium::Disk, ownership: Ownership::default(), counted: false };
     tokio::time::timeout(LONG, host.set_up(&cache.uid, Some(&cache), empty)).await.expect("in time").expect("made");
 }
 

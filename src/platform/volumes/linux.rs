@@ -16,7 +16,8 @@ use super::progress::Progress;
 use super::{VolumeError, VolumeHost, atomic_writer, in_use, sub_path, tear_down};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
-use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace};
+use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace, plugin};
+use crate::platform::files::project_quotas::ProjectQuotas;
 use crate::platform::files::safe_path::{Directory, Mounts, segment};
 use crate::platform::host::clock::Clock;
 use crate::platform::volumes::kinds::{device, empty_dir, host_path, local, nfs};
@@ -28,6 +29,8 @@ pub struct LinuxVolumeHost {
     pub(super) patient: Patient,
     locks: Locks,
     pub(super) holds: DeviceHolds,
+    /// Counts what empty directories use, where that is wanted.
+    quotas: Option<ProjectQuotas>,
 }
 
 impl LinuxVolumeHost {
@@ -38,7 +41,14 @@ impl LinuxVolumeHost {
             patient: Patient::new(clock),
             locks: Locks::default(),
             holds: DeviceHolds::default(),
+            quotas: None,
         }
+    }
+
+    /// Has the file system count what empty directories use, where it can.
+    #[must_use]
+    pub fn with_quotas(self, quotas: Option<ProjectQuotas>) -> Self {
+        Self { quotas, ..self }
     }
 }
 
@@ -69,15 +79,23 @@ impl VolumeHost for LinuxVolumeHost {
             (None, _) => return Ok(None),
         };
         let (layout, locks, place) = (self.layout.clone(), self.locks.clone(), place.cloned());
-        let seen = Arc::clone(&progress);
-        let call = move || set_up(&layout, &locks, place.as_ref(), order, &progress);
+        let (seen, quotas) = (Arc::clone(&progress), self.quotas.clone());
+        let call = move || set_up(&layout, &locks, quotas.as_ref(), place.as_ref(), order, &progress);
         self.patient.run_watched(key, "set up", seen, call).await
     }
 
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError> {
         checked(place)?;
         let (layout, locks, owned) = (self.layout.clone(), self.locks.clone(), place.clone());
-        self.patient.run(place.to_string(), "tear down", move || tear_down::volume(&layout, &locks, &owned)).await
+        let quotas = self.quotas.clone().filter(|_| place.plugin == plugin::EMPTY_DIR);
+        let tear_down = move || {
+            tear_down::volume(&layout, &locks, &owned)?;
+            if let Some(Err(error)) = quotas.map(|quotas| quotas.forget(&layout.path(&owned))) {
+                tracing::warn!(volume = %owned, %error, "the quota of a volume that has gone could not be cleared");
+            }
+            Ok(())
+        };
+        self.patient.run(place.to_string(), "tear down", tear_down).await
     }
 
     async fn prepare_sub_path(&self, order: SubPathOrder) -> Result<String, VolumeError> {
@@ -159,6 +177,7 @@ fn checked(place: &VolumePlace) -> Result<(), VolumeError> {
 fn set_up(
     layout: &Layout,
     locks: &Locks,
+    quotas: Option<&ProjectQuotas>,
     place: Option<&VolumePlace>,
     order: SetUp,
     progress: &Progress,
@@ -166,8 +185,12 @@ fn set_up(
     let done = match (order, place) {
         (SetUp::HostPath { path, kind }, _) => host_path::check(&path, kind),
         (SetUp::Nothing, _) | (_, None) => Ok(()),
-        (SetUp::EmptyDir { medium, ownership }, Some(place)) => {
-            empty_dir::set_up(layout, place, medium, ownership, progress).map(drop)
+        (SetUp::EmptyDir { medium, ownership, counted }, Some(place)) => {
+            let directory = empty_dir::set_up(layout, place, medium, ownership, progress)?;
+            if let Some(quotas) = quotas.filter(|_| counted) {
+                count(quotas, &directory, layout, place);
+            }
+            Ok(())
         }
         (SetUp::Files(order), Some(place)) => write_files(layout, locks, place, &order, progress),
         (SetUp::Local(order), Some(place)) => {
@@ -179,6 +202,14 @@ fn set_up(
         (SetUp::Nfs { source, options }, Some(place)) => nfs::set_up(layout, place, &source, &options),
     };
     done.map(|()| None)
+}
+
+/// A directory that is not counted is walked.
+fn count(quotas: &ProjectQuotas, directory: &Directory, layout: &Layout, place: &VolumePlace) {
+    match quotas.count(directory, &layout.path(place)) {
+        Ok(counted) => tracing::debug!(volume = %place, counted, "looked for a quota of a volume"),
+        Err(error) => tracing::warn!(volume = %place, %error, "a volume got no quota, and is walked through instead"),
+    }
 }
 
 fn write_files(

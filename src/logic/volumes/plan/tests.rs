@@ -154,6 +154,21 @@ fn a_volume_in_memory_is_no_larger_than_what_the_pod_may_use() {
     assert_eq!(medium, Medium::Memory { size_max: Some(100 << 20) });
 }
 
+/// EVI-26: in a user namespace nobody can take files out of a project.
+#[test]
+fn evi_26_disks_of_pods_in_user_namespaces_are_counted() {
+    for (host_users, medium, expected) in
+        [(Some(false), "", true), (Some(true), "", false), (None, "", false), (Some(false), "Memory", false)]
+    {
+        let mut pod = with_volume(json!({ "emptyDir": { "medium": medium } }));
+        pod.spec.as_mut().unwrap().host_users = host_users;
+        let SetUp::EmptyDir { counted, .. } = set_up(&pod, &Sources::default()).unwrap() else {
+            panic!("another kind")
+        };
+        assert_eq!(counted, expected, "{host_users:?} {medium}");
+    }
+}
+
 /// VOL-20.
 #[test]
 fn huge_pages_must_be_requested_by_the_pod() {

@@ -1,11 +1,13 @@
 //! Tests of looks: made-up trees of either generation, read as real ones are.
 
 use std::fs;
+use std::os::fd::AsFd;
 
 use super::*;
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::model::time::Moment;
 use crate::logic::statistics::sample::{ContainerSample, SandboxSample};
+use crate::platform::files::project_quotas::testing::PlayedQuotas;
 use crate::platform::host::clock::SystemClock;
 
 struct Node {
@@ -275,4 +277,38 @@ async fn walks_end_with_their_time_and_tell_what_is_not_there() {
     assert!(matches!(&walked[1].outcome, WalkOutcome::Volume(space) if space.usage.is_none()), "{walked:?}");
     assert_eq!((&walked[2].outcome, &walked[3].outcome), (&WalkOutcome::NotHere, &WalkOutcome::NotHere));
     assert_eq!(statistics.walk(places, Haste::AtOnce(Duration::ZERO)).await, []);
+}
+
+/// EVI-26: a quota says what a counted volume uses; all others are walked through.
+#[tokio::test]
+async fn evi_26_counted_volumes_are_not_walked_through() {
+    let node = Node::new(CgroupVersion::V2, CgroupDriver::Cgroupfs);
+    let (pods, calls) = (node.folder.path().join("kubelet/pods"), Arc::new(PlayedQuotas::default()));
+    for name in ["counted", "walked"] {
+        node.write(&format!("kubelet/pods/{name}/file"), "three");
+    }
+    node.write("etc/projects", &format!("7:{0}/counted\n8:{0}/walked\n", pods.display()));
+    calls.set_project(disks::open(&pods.join("counted")).expect("there").as_fd(), 7);
+    calls.set_use(7, 5 << 30, 1000);
+    let etc = node.folder.path().join("etc");
+    let statistics = |calls: Arc<PlayedQuotas>| {
+        let quotas = ProjectQuotas::new(calls, &etc, &node.folder.path().join("kubelet"));
+        node.statistics().with_quotas(Some(quotas))
+    };
+    let key = |name: &str| WalkKey::Volume(PodUid::from("u"), name.to_owned());
+    let place = |name: &str| WalkPlace::Volume(pods.join(name).display().to_string(), Measure::Walk);
+    let inodes = |walked: &[Walked]| -> Vec<u64> {
+        let usage = |one: &Walked| match &one.outcome {
+            WalkOutcome::Volume(space) => space.usage.expect("used").inodes,
+            other => panic!("{other:?}"),
+        };
+        walked.iter().map(usage).collect()
+    };
+    let places = || ["counted", "walked"].map(|name| (key(name), place(name))).to_vec();
+    let haste = Haste::Beside(Duration::from_secs(60));
+    assert_eq!(inodes(&statistics(calls).walk(places(), haste).await), [1000, 2]);
+    let off = Arc::new(PlayedQuotas::off(true));
+    off.set_project(disks::open(&pods.join("counted")).expect("there").as_fd(), 7);
+    assert_eq!(inodes(&statistics(off).walk(places(), haste).await), [2, 2]);
+    assert_eq!(inodes(&node.statistics().walk(places(), haste).await), [2, 2]);
 }

@@ -8,6 +8,7 @@ use super::*;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{LocalOrder, Medium, Ownership, plugin};
 use crate::logic::volumes::payload::Payload;
+use crate::platform::files::project_quotas::testing::PlayedQuotas;
 use crate::platform::volumes::testing::{Root, may_mount, uid};
 
 /// Runs a call to its end on a runtime of one thread, where the adapter works in place.
@@ -16,7 +17,7 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn empty(medium: Medium) -> SetUp {
-    SetUp::EmptyDir { medium, ownership: Ownership::default() }
+    SetUp::EmptyDir { medium, ownership: Ownership::default(), counted: false }
 }
 
 fn files(medium: Medium, entries: &[(&str, &str)]) -> SetUp {
@@ -65,6 +66,30 @@ fn an_empty_directory_is_open_to_all_and_keeps_what_is_in_it() {
     );
 }
 
+/// EVI-26: a counted directory has a project until it goes, and nobody is kept from starting where there is none.
+#[test]
+fn evi_26_an_empty_directory_is_counted_where_it_may_be() {
+    for (counted, is_off, expected) in [(true, false, 1), (false, false, 0), (true, true, 0)] {
+        let root = Root::new();
+        let calls = Arc::new(PlayedQuotas::off(is_off));
+        let quotas = ProjectQuotas::new(calls, root.folder.path(), root.folder.path());
+        let host = root.host().with_quotas(Some(quotas.clone()));
+        let place = root.place(plugin::EMPTY_DIR, "cache");
+        let order = || SetUp::EmptyDir { medium: Medium::Disk, ownership: Ownership::default(), counted };
+        for _ in 0..2 {
+            wait(host.set_up(&uid(), Some(&place), order())).expect("made");
+            assert_eq!(quotas.counted().expect("read").len(), expected, "{counted} {is_off}");
+        }
+        wait(host.tear_down(&place)).expect("removed");
+        assert_eq!(quotas.counted().expect("read").len(), 0);
+    }
+    let root = Root::new();
+    let refusing = Arc::new(PlayedQuotas::refusing());
+    let host = root.host().with_quotas(Some(ProjectQuotas::new(refusing, root.folder.path(), root.folder.path())));
+    let order = SetUp::EmptyDir { medium: Medium::Disk, ownership: Ownership::default(), counted: true };
+    wait(host.set_up(&uid(), Some(&root.place(plugin::EMPTY_DIR, "cache")), order)).expect("made all the same");
+}
+
 /// SEC-07, VOL-29: what is made in it is the group's, too, wherever the directory lies.
 #[test]
 fn sec_07_an_empty_directory_belongs_to_the_pods_group() {
@@ -76,7 +101,7 @@ fn sec_07_an_empty_directory_belongs_to_the_pods_group() {
     for (name, medium, expected) in [("disk", Medium::Disk, 0o2777), ("fast", SMALL, 0o3777)] {
         let (host, place) = (root.host(), root.place(plugin::EMPTY_DIR, name));
         let ownership = Ownership { fs_group: Some(4711), ..Ownership::default() };
-        wait(host.set_up(&uid(), Some(&place), SetUp::EmptyDir { medium, ownership })).expect("made");
+        wait(host.set_up(&uid(), Some(&place), SetUp::EmptyDir { medium, ownership, counted: false })).expect("made");
         let path = PathBuf::from(host.path_of(&place));
         let group = |path: &Path| fs::metadata(path).expect("there").gid();
         assert_eq!((group(&path), mode(&path)), (4711, expected), "{name}");
