@@ -249,6 +249,8 @@ impl Allocations {
                     self.waiting.remove(uid);
                     resized.push((uid.clone(), accepted.deferred));
                 } else {
+                    // The disk has a wish of before. Should the present one never get there, it is written over.
+                    self.unkept.insert(uid.clone());
                     self.accepted.insert(uid.clone(), accepted);
                 }
             }

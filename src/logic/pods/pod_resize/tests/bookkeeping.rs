@@ -87,6 +87,21 @@ fn a_wish_that_changed_meanwhile_is_kept_once_more() {
     assert_eq!(cpu(&all.in_force(&uid, &asking("3"), &GATES)), cpu(&asking("3")));
 }
 
+/// The disk took an older wish and refused the present one: neither may come back with a restart.
+#[test]
+fn a_wish_that_only_the_disk_has_is_written_over() {
+    let (uid, mut all) = books();
+    all.accept(&uid, &asking("2"), &GATES, Trigger::PodUpdated);
+    let first = all.to_keep();
+    all.accept(&uid, &asking("3"), &GATES, Trigger::PodUpdated);
+    all.kept(&first);
+    all.not_kept();
+    let again = all.to_keep();
+    assert_eq!(again.get(&uid), Some(&allocation_of(&asking("1"), &GATES)));
+    assert_eq!(all.kept(&again), [], "that is no resize");
+    assert!(all.to_keep().is_empty());
+}
+
 #[test]
 fn a_resize_taken_back_before_it_was_kept_needs_no_work() {
     let (uid, mut all) = books();
