@@ -85,7 +85,8 @@ impl PodManager {
     }
 
     pub(super) fn counted_one(&self, uid: &PodUid, pod: &Arc<Pod>) -> Arc<Pod> {
-        counted_with_actual(&self.resizes.allocations.counted(uid, pod, &self.args.settings.resize))
+        let gates = &self.args.settings.resize;
+        counted_with_actual(&self.resizes.allocations.counted(uid, pod, gates), gates.by_pod)
     }
 
     /// Those are admitted: they have what they asked for, unless they had something before.

@@ -57,12 +57,18 @@ impl Trigger {
     }
 }
 
-/// The resources that statuses of containers report, in their order.
+/// The resources that statuses of containers report, in their order, and those of the pod.
 fn reported(pod: &Pod) -> impl Iterator<Item = Option<&ResourceRequirements>> {
     let status = pod.status.iter();
     let all =
         status.flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
-    all.map(|status| status.resources.as_ref())
+    all.map(|status| status.resources.as_ref()).chain(own_taken(pod).map(Some))
+}
+
+/// The resources that the pod as a whole takes, as the status says; `None` where it asks for none of its own.
+fn own_taken(pod: &Pod) -> Option<&ResourceRequirements> {
+    pod.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
+    pod.status.as_ref()?.resources.as_ref()
 }
 
 /// Whether a pod's status alone tells that there may be room for others: it has ended, or what it takes has changed.
@@ -73,18 +79,19 @@ pub fn may_free(before: &Pod, after: &Pod) -> bool {
     (is_over(after) && !is_over(before)) || taken(before).iter().any(has_changed)
 }
 
-/// Whether both statuses say the same of what containers take; one that takes nothing need not be said.
+/// Whether both statuses say the same of what the pod and its containers take; one that takes nothing need not be said.
 pub fn take_the_same(one: &Pod, other: &Pod) -> bool {
     let something = |(_, resources): &(&str, &ResourceRequirements)| **resources != ResourceRequirements::default();
     taken(one).into_iter().filter(something).eq(taken(other).into_iter().filter(something))
 }
 
-/// The resources that containers take, by name, as the status says.
+/// The resources that containers take, by name, as the status says; those of the pod under no name.
 fn taken(pod: &Pod) -> BTreeMap<&str, &ResourceRequirements> {
     let status = pod.status.iter();
     let all =
         status.flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
-    all.filter_map(|status| Some((&*status.name, status.resources.as_ref()?))).collect()
+    let of_containers = all.filter_map(|status| Some((&*status.name, status.resources.as_ref()?)));
+    of_containers.chain(own_taken(pod).map(|own| ("", own))).collect()
 }
 
 /// Whether the pod asks for something else than this.

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::{PodResources, ResizeGates, is_resizable, same_requirements};
 use crate::logic::model::ids::PodUid;
@@ -192,8 +193,8 @@ fn operation(old: Quantity, new: Quantity) -> Option<&'static str> {
 }
 
 /// The pod with as much CPU and memory as it may still use: what it was given, or what its status says is in force where
-/// that is more. A pod that is being made smaller takes its room until it is.
-pub fn counted_with_actual(pod: &Arc<Pod>) -> Arc<Pod> {
+/// that is more. A pod that is being made smaller takes its room until it is. `by_pod` as in [`ResizeGates`].
+pub fn counted_with_actual(pod: &Arc<Pod>, by_pod: bool) -> Arc<Pod> {
     let Some(status) = &pod.status else { return Arc::clone(pod) };
     let lists = [&status.container_statuses, &status.init_container_statuses];
     let all: Vec<&ContainerStatus> = lists.into_iter().flatten().flatten().collect();
@@ -207,11 +208,17 @@ pub fn counted_with_actual(pod: &Arc<Pod>) -> Arc<Pod> {
         [CPU, MEMORY].into_iter().filter(|name| amount(&told, name) > amount(&own, name)).collect()
     };
     let Some(spec) = &pod.spec else { return Arc::clone(pod) };
-    if spec.containers.iter().chain(spec.init_containers.iter().flatten()).all(|container| more(container).is_empty()) {
+    let own = own_cpu_in_force(spec, status).filter(|_| by_pod);
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    if own.is_none() && containers.all(|container| more(container).is_empty()) {
         return Arc::clone(pod);
     }
     let mut counted = Pod::clone(pod);
     let spec = counted.spec.as_mut().expect("checked above");
+    if let Some(cpu) = own {
+        let resources = spec.resources.get_or_insert_default();
+        resources.requests.get_or_insert_default().insert(CPU.to_owned(), ApiQuantity(cpu.to_string()));
+    }
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         for name in more(container) {
             let told = all.iter().find(|status| status.name == container.name);
@@ -223,6 +230,16 @@ pub fn counted_with_actual(pod: &Arc<Pod>) -> Arc<Pod> {
         }
     }
     Arc::new(counted)
+}
+
+/// The CPU that the pod as a whole has, where that is more than its own request; the kernel's figure has the overhead in
+/// it. Of memory the kernel knows no request that could be in force for longer.
+fn own_cpu_in_force(spec: &PodSpec, status: &PodStatus) -> Option<Quantity> {
+    let cpu = |list| resource_list(list).get(CPU).map(|amount| amount.milli_value());
+    let own = cpu(spec.resources.as_ref()?.requests.as_ref())?;
+    let overhead = cpu(spec.overhead.as_ref()).unwrap_or(0);
+    let told = cpu(status.resources.as_ref()?.requests.as_ref())?.saturating_sub(overhead);
+    (told > own).then(|| Quantity::from_milli(told))
 }
 
 impl PodResources {

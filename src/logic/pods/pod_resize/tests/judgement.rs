@@ -123,7 +123,7 @@ fn operations_are_counted_container_by_container() {
 
 fn counted(pod: Pod, status: serde_json::Value) -> (Arc<Pod>, Arc<Pod>) {
     let pod = Arc::new(with_status(pod, status));
-    (counted_with_actual(&pod), pod)
+    (counted_with_actual(&pod, true), pod)
 }
 
 /// A pod that is being made smaller takes its room until it is.
@@ -164,5 +164,31 @@ fn a_pod_that_takes_no_more_than_it_was_given_is_not_copied() {
         assert!(Arc::ptr_eq(&counted, &given), "{status}");
     }
     let new = Arc::new(pod("cpu=1", ""));
-    assert!(Arc::ptr_eq(&counted_with_actual(&new), &new), "it has no status yet");
+    assert!(Arc::ptr_eq(&counted_with_actual(&new, true), &new), "it has no status yet");
+}
+
+/// The same of resources of the whole pod, whose overhead is in the figure of its cgroup.
+#[test]
+fn a_whole_pod_counts_for_the_cpu_in_force() {
+    let of = |own: &str, overhead: &str, told: &str| {
+        let mut pod = with_own(pod("cpu=100m", ""), own, "cpu=8");
+        spec(&mut pod).overhead = list(overhead);
+        Arc::new(with_status(pod, json!({ "resources": { "requests": { "cpu": told, "memory": "9Gi" } } })))
+    };
+    for (own, overhead, told, expected) in [
+        ("cpu=1,memory=1Gi", "", "3", Some("cpu=3,memory=1Gi")),
+        ("cpu=1", "cpu=500m", "3", Some("cpu=2500m")),
+        ("cpu=1", "cpu=500m", "1500m", None),
+        ("cpu=1", "", "999m", None),
+        ("memory=1Gi", "", "3", None),
+        ("", "", "3", None),
+    ] {
+        let given = of(own, overhead, told);
+        let counted = counted_with_actual(&given, true);
+        let requests =
+            |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.resources.clone()).and_then(|own| own.requests);
+        assert_eq!(requests(&counted), list(expected.unwrap_or(own)), "{own} {overhead} {told}");
+        assert_eq!(Arc::ptr_eq(&counted, &given), expected.is_none(), "{own} {overhead} {told}");
+        assert!(Arc::ptr_eq(&counted_with_actual(&given, false), &given), "its gate is off");
+    }
 }

@@ -76,6 +76,19 @@ fn a_status_tells_whether_there_may_be_room() {
     }
 }
 
+/// A whole pod that shrinks makes room, too; one without requests of its own has its containers' alone.
+#[test]
+fn a_whole_pod_tells_whether_there_may_be_room() {
+    let of = |pod: Pod, cpu: &str| with_status(pod, json!({ "resources": { "requests": { "cpu": cpu } } }));
+    let (whole, plain) = (with_own(pod("", ""), "cpu=1", ""), pod("cpu=1", ""));
+    for (pod, free) in [(&whole, true), (&plain, false)] {
+        let (before, after) = (of(pod.clone(), "2"), of(pod.clone(), "1"));
+        assert_eq!((may_free(&before, &after), take_the_same(&before, &after)), (free, !free), "{pod:?}");
+        let trigger = Trigger::between(Some(&Arc::new(before)), Some(&Arc::new(after)));
+        assert_eq!(trigger, free.then_some(Trigger::PodResized), "{pod:?}");
+    }
+}
+
 /// An entry without resources and an absent one say the same.
 #[test]
 fn nothing_taken_need_not_be_said() {
