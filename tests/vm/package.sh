@@ -6,12 +6,14 @@
 
 unit_is() { is "$(systemctl is-enabled podwright)/$(systemctl is-active podwright)" "$1"; }
 installed_version() { dpkg-query -W -f '${Version}' podwright; }
+# dpkg tells of each file that differs in a line, and ends well all the same.
+unchanged() { is "$(dpkg --verify "$1" 2>&1)" ""; }
 page_has() { zcat "/usr/share/man/man8/$1.8.gz" | grep -q "$2"; }
 test_installation() {
     echo "--- installation"
     check "the package is installed" dpkg -i "$OLD"
     check "it neither enables nor starts the unit" eval '! unit_is enabled/active && unit_is disabled/inactive'
-    check "its files are those of the package" dpkg --verify podwright
+    check "its files are those of the package" unchanged podwright
     check "the program says its version" podwright --version
     check "there is a page on the program" page_has podwright "config"
     check "there is a page on each command" eval 'for command in ps explain trace actors; do page_has "podwright-$command" "$command" || exit 1; done'
@@ -31,7 +33,7 @@ test_exchange() { # FILE NAME
     echo "--- $2"
     before=$(containers) pid=$(agent_pid)
     check "$2: the package is installed" dpkg -i "$1"
-    check "$2: the agent was restarted" within 60 pid_changed "$pid"
+    check "$2: the agent was restarted" within 120 pid_changed "$pid"
     check "$2: health answers again" within 120 healthy
     check "$2: both pods are Ready" within 120 pods_ready 2
     check "$2: no container was touched" is "$(containers)" "$before"
@@ -74,6 +76,8 @@ sed -i "s/SystemdCgroup = .*/SystemdCgroup = true/" /etc/containerd/config.toml
 systemctl restart containerd
 within 120 ctr_ version
 ctr_ images import images.tar >/dev/null
+# The machine was made without manual pages, and its dpkg still leaves them out.
+rm -f /etc/dpkg/dpkg.cfg.d/99mmdebstrap
 # dpkg alone fetches nothing; the machine has all that the package depends on.
 test_installation
 test_exchange "$NEW" upgrade
