@@ -9,6 +9,7 @@ mod assembly;
 mod credential_providers;
 mod host;
 mod node;
+mod ready;
 mod reload;
 mod resource_managers;
 mod serving;
@@ -97,10 +98,8 @@ async fn serve(args: &[String], invocation: Invocation, visitors: &Handle) -> Re
     let Assembled { agent, configz } = assembly::assemble(&invocation, &facts, watchdog, visitors).await?;
     let (address, root) = wiring::start(Arc::clone(&agent));
     visitors.spawn(threads::watch(Arc::clone(&agent.trace)));
-    if let Err(error) = systemd::notify_ready() {
-        tracing::warn!(%error, "the service manager cannot be told that the agent has started");
-    }
     tracing::info!(node = agent.settings.node_name, "Started kubelet");
+    let socket = PathBuf::from(&invocation.flags.socket);
     let reloader = Reloader::new(args, invocation, &agent, address.clone(), configz);
     tokio::select! {
         biased;
@@ -108,6 +107,7 @@ async fn serve(args: &[String], invocation: Invocation, visitors: &Handle) -> Re
         () = lock.wanted() => tracing::info!("another agent wants the lock, leaving"),
         _ = root.wait(None) => return Err("the root of the actor tree gave up".to_owned()),
         () = reloader.run(reloads) => {}
+        never = ready::announce(&socket) => match never {},
     }
     shut_down(&address).await;
     Ok(())
