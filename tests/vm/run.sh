@@ -5,8 +5,9 @@
 # PODWRIGHT=<file>  takes this executable instead of building one
 # MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory),
 #                   shutdown (a reboot with pods of three priorities), package (the Debian package), power (losses of power),
-#                   and by its name alone kubeadm (in place of the kubelet of a kubeadm node; KUBEBUILDER_ASSETS has kubeadm,
-#                   kubelet, kubectl, etcd, kube-apiserver, kube-controller-manager and kube-scheduler 1.36.2)
+#                   and by their names alone kubeadm and join (in place of the kubelet of a node that `kubeadm init` or
+#                   `kubeadm join` made; KUBEBUILDER_ASSETS has kubeadm, kubelet, kubectl, etcd, kube-apiserver,
+#                   kube-controller-manager and kube-scheduler 1.36.2)
 # LOSSES=<number>   how often the machine power loses its power (default 50)
 # OUT=<folder>      where the journals and the consoles go (default target/vm/out)
 set -euo pipefail
@@ -46,14 +47,15 @@ trap 'rm -rf "$stage" ${packages:+"$packages"}' EXIT
 out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
-cp tests/vm/common.sh "$stage/"
+# The machines do what the page tells an administrator to do.
+cp tests/vm/common.sh tests/vm/cluster.sh docs/operations.md "$stage/"
 echo "${LOSSES:-50}" >"$stage/losses"
 for machine in ${MACHINES:-guest hardware shutdown package power}; do
-    files=()
+    files=() limit=3000
     case $machine in
     guest | shutdown) size=(--memory 1024) ;;
     # It boots often, and one processor is up sooner.
-    power) size=(--memory 1024 --smp 1) ;;
+    power) size=(--memory 1024 --smp 1) limit=$((1200 + ${LOSSES:-50} * 120)) ;;
     hardware) size=(--memory 1536 --smp 4 --numa 2) ;;
     package)
         size=(--memory 1024)
@@ -61,15 +63,21 @@ for machine in ${MACHINES:-guest hardware shutdown package power}; do
         files=("$packages"/*.deb)
         ;;
     kubeadm)
-        size=(--memory 3072 --smp 2)
+        size=(--memory 3072 --smp 2) limit=9000
         stage_packages
         tests/vm/control-plane.sh "$packages/control-plane.tar" v1.36.2 3.6.8-0
         files=("$packages"/*-1_*.deb "$packages/control-plane.tar" "$KUBEBUILDER_ASSETS"/{kubeadm,kubelet,kubectl})
         ;;
-    *) die "there is no machine $machine: guest, hardware, shutdown, package, power, kubeadm" ;;
+    join)
+        size=(--memory 3072 --smp 2) limit=9000
+        stage_packages
+        files=("$packages"/*-1_*.deb
+            "$KUBEBUILDER_ASSETS"/{kubeadm,kubelet,kubectl,etcd,kube-apiserver,kube-controller-manager,kube-scheduler})
+        ;;
+    *) die "there is no machine $machine: guest, hardware, shutdown, package, power, kubeadm, join" ;;
     esac
     ended=0
-    tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-3000}" --out "$out/$machine" \
+    tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-$limit}" --out "$out/$machine" \
         "tests/vm/$machine.sh" "$stage"/* ${files[@]+"${files[@]}"} || ended=$?
     [ "$ended" = 0 ] && continue
     say "the tests of the machine $machine ended with status $ended; journal and console are in $out/$machine"
