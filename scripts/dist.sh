@@ -116,8 +116,11 @@ build() { # TARGET
     check_paths "$target"
 }
 
-# The parts of a package that the program itself writes; any machine's executable writes the same.
-stage_files() { # COMMAND...
+# The parts of a package that are made: by the program itself, of which any machine's executable writes the same, and
+# Debian's own form of a changelog, which names the package's version. The changes are in the other one.
+stage_files() { # PACKAGE-VERSION COMMAND...
+    local version=$1
+    shift
     rm -rf "$STAGE"
     mkdir -p "$STAGE/man" "$STAGE/completions"
     "$@" man "$STAGE/man" >/dev/null
@@ -125,6 +128,9 @@ stage_files() { # COMMAND...
     "$@" completions bash >"$STAGE/completions/podwright"
     "$@" completions zsh >"$STAGE/completions/_podwright"
     "$@" completions fish >"$STAGE/completions/podwright.fish"
+    gzip -9n <CHANGELOG.md >"$STAGE/changelog.gz"
+    printf 'podwright (%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$version" \
+        "$(sed -n 's/^maintainer = "\(.*\)"/\1/p' Cargo.toml)" "$(git log -1 --format=%cD)" >"$STAGE/changelog"
     # kubectl finds its plugins by name.
     ln -s podwright "$STAGE/kubectl-podwright"
 }
@@ -140,7 +146,7 @@ package() { # TARGET
 package_of() { # EXECUTABLE FOLDER [VERSION]
     local program place
     program=$(tool cargo-deb "$DEB_VERSION")
-    stage_files "$1"
+    stage_files "${3:-$VERSION-1}" "$1"
     place=$(mktemp -d target/package-of.XXXXXX)
     install -D -m 0755 "$1" "$place/release/podwright"
     CARGO_TARGET_DIR=$PWD/$place "$program" deb --quiet --no-build --no-strip --locked --output "$2/" \
@@ -191,7 +197,7 @@ for target in $TARGETS; do
 done
 [ -n "$own" ] || die "none of the executables runs here, and the man pages are written by one"
 # shellcheck disable=SC2086  # words
-stage_files $own
+stage_files "$VERSION-1" $own
 for target in $TARGETS; do
     case $target in
     *-gnu) package "$target" ;;
