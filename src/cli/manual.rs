@@ -24,12 +24,33 @@ pub(super) fn completions(shell: Completed) -> String {
         Completed::Zsh => Shell::Zsh,
         Completed::Fish => Shell::Fish,
     };
-    let mut text = vec![];
-    clap_complete::generate(shell, &mut with_flags(Options::command()), PROGRAM, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    let mut command = with_flags(Options::command());
+    let mut bytes = vec![];
+    clap_complete::generate(shell, &mut command, PROGRAM, &mut bytes);
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if shell == Shell::Fish {
+        text.push_str(&positional_values(&command));
+    }
+    text
+}
+
+/// For fish: the values of arguments without a name, which the library leaves out.
+fn positional_values(program: &clap::Command) -> String {
+    let mut lines = String::new();
+    for command in program.get_subcommands() {
+        for value in command.get_positionals().flat_map(Arg::get_possible_values) {
+            lines.push_str(&format!(
+                "complete -c {PROGRAM} -n \"__fish_{PROGRAM}_using_subcommand {}\" -f -a \"{}\"\n",
+                command.get_name(),
+                value.get_name()
+            ));
+        }
+    }
+    lines
 }
 
 /// The commands' definition with the agent's flags beside them. Only for completion: pflag's syntax is read elsewhere.
+/// Without `help`, which no agent knows as a command.
 fn with_flags(command: clap::Command) -> clap::Command {
     let taken: Vec<String> = command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect();
     let flags = FLAGS.iter().filter(|flag| flag.name != "help" && taken.iter().all(|name| name != flag.name));
@@ -38,7 +59,7 @@ fn with_flags(command: clap::Command) -> clap::Command {
         let action = if takes_value { ArgAction::Set } else { ArgAction::SetTrue };
         Arg::new(flag.name).long(flag.name).help(flag.help).action(action)
     };
-    command.subcommand_required(false).args(flags.map(arg))
+    command.disable_help_subcommand(true).subcommand_required(false).args(flags.map(arg))
 }
 
 /// Writes a page for the program and one for each command; the list of their names.

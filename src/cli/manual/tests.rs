@@ -52,6 +52,56 @@ fn shells_can_read_their_completions() {
     }
 }
 
+/// The words that a shell offers in the place of the last one; `None` without the shell.
+fn offered(shell: Completed, line: &str) -> Option<Vec<String>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("completion");
+    std::fs::write(&file, completions(shell)).expect("written");
+    let (program, script) = match shell {
+        Completed::Bash => (
+            "bash",
+            "source \"$0\"; COMP_WORDS=($1); [[ $1 != *' ' ]] || COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); \
+             _podwright podwright \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; \
+             printf '%s\\n' \"${COMPREPLY[@]}\"",
+        ),
+        Completed::Fish => ("fish", "source $argv[1]; complete -C $argv[2]"),
+        Completed::Zsh => unreachable!("it completes on a terminal alone"),
+    };
+    // An empty folder: no words but the program's, and nobody's own settings.
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).expect("made");
+    let mut command = Command::new(program);
+    command.current_dir(&empty).env("HOME", &empty).args(["-c", script]).arg(&file).arg(line);
+    let Ok(ended) = command.output() else {
+        crate::skips::needs(program);
+        return None;
+    };
+    assert!(ended.stderr.is_empty(), "{program}: {}", String::from_utf8_lossy(&ended.stderr));
+    let text = String::from_utf8(ended.stdout).expect("text");
+    Some(text.lines().filter_map(|line| line.split('\t').next()).map(str::to_owned).collect())
+}
+
+#[test]
+fn shells_offer_commands_flags_and_values_and_nothing_that_is_refused() {
+    for shell in [Completed::Bash, Completed::Fish] {
+        let cases: [(&str, &[&str]); 4] = [
+            ("podwright tr", &["trace"]),
+            ("podwright --max-p", &["--max-pods"]),
+            ("podwright trace --chr", &["--chrome"]),
+            ("podwright help", &[]),
+        ];
+        for (line, expected) in cases {
+            let Some(words) = offered(shell, line) else { continue };
+            let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            assert_eq!(words, expected, "{shell:?}: {line}");
+        }
+        let Some(words) = offered(shell, "podwright completions ") else { continue };
+        for name in ["bash", "zsh", "fish"] {
+            assert!(words.iter().any(|word| word == name), "{shell:?}: {words:?}");
+        }
+    }
+}
+
 #[test]
 fn there_is_a_page_for_the_program_and_for_each_command() {
     let names: Vec<String> = pages::all().into_iter().map(|(name, _)| name).collect();
