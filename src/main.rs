@@ -5,10 +5,6 @@ use std::process::ExitCode;
 
 use podwright::{cli, launch};
 
-#[cfg(target_env = "musl")]
-#[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
-
 fn main() -> ExitCode {
     let mut args = std::env::args();
     let program = args.next().unwrap_or_default();

@@ -70,7 +70,7 @@ pub fn share_memory_pool() {
 }
 
 /// Gives memory that was freed back to the kernel, after work that took much for a moment. Takes some milliseconds when
-/// there is much to give. Does nothing with allocators other than the GNU library's.
+/// there is much to give. Does nothing with other allocators: musl's gives it back by itself.
 pub fn release_free_memory() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the call takes a number, touches no memory of ours, and is safe between threads")]
