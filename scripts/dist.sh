@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make dist`: what a release hands out, in target/dist: Debian packages, static executables, a list of what is in each
-# (CycloneDX), and checksums. No time but the commit's and no path of this machine goes into it: whoever builds the same
-# commit with the same compilers gets the same SHA256SUMS.
+# (CycloneDX), and checksums. No time but the commit's and no path of this machine goes into it: the same commit built by
+# the same compilers should give the same SHA256SUMS.
 #
 #   scripts/dist.sh                                        all of it
 #   scripts/dist.sh package EXECUTABLE FOLDER [VERSION]    a package of an executable of this machine, for tests
