@@ -24,6 +24,7 @@ test_installation() {
     check "the sample configuration is good" podwright check-config --config "$CONFIG"
     cp examples/manifests/*.yaml "$MANIFESTS/"
     check "one line starts it, now and at each boot" systemctl enable --quiet --now podwright
+    check "its commands find it at once" podwright ps
     check "both pods are Ready" within 300 pods_ready 2
 }
 
@@ -33,6 +34,7 @@ test_exchange() { # FILE NAME
     echo "--- $2"
     before=$(containers) pid=$(agent_pid)
     check "$2: the package is installed" dpkg -i "$1"
+    check "$2: its commands find it at once" podwright ps
     check "$2: the agent was restarted" within 120 pid_changed "$pid"
     check "$2: health answers again" within 120 healthy
     check "$2: both pods are Ready" within 120 pods_ready 2
