@@ -74,7 +74,7 @@ pub enum DevicePluginsMsg {
     PreStart(DeviceUse, RpcReplyPort<Result<(), DeviceCallError>>),
     /// From the server: a plugin registers by the agent's socket.
     Register(Registration, RpcReplyPort<Result<(), RegisterRefusal>>),
-    /// From `AllocationManager`: the resources that an earlier run of the agent knew. The inventory is told back.
+    /// From `AllocationManager`: the resources that an earlier run of the agent knew. The answer is the inventory.
     Remembered(BTreeSet<String>),
     /// From itself: the socket of registrations goes on.
     #[strum(transparent)]

@@ -62,6 +62,7 @@ impl fmt::Debug for csi_v1::NodeExpandVolumeRequest {
 mod tests {
     use super::*;
 
+    /// CVE-2023-2878, CVE-2024-3744, SEC-40.
     #[test]
     fn cve_2023_2878_cve_2024_3744_sec_40_a_message_is_printed_without_its_secrets() {
         let secret = || [("csi.storage.k8s.io/serviceAccount.tokens".to_owned(), "hunter2".to_owned())].into();

@@ -81,6 +81,7 @@ fn logs_of_pods_that_run_already_are_rotated_once_that_is_asked_for() {
     });
 }
 
+/// PAIN-35.
 #[test]
 fn thresholds_that_come_with_a_reload_evict() {
     for crashes in [false, true] {

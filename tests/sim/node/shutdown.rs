@@ -107,7 +107,7 @@ fn node_44_a_group_has_its_time_and_no_more() {
     });
 }
 
-/// An agent that is killed in the middle has no lock any more, since logind gives none then. The next one goes on.
+/// PAIN-31: an agent that is killed in the middle has no lock any more, since logind gives none then. The next one goes on.
 #[test]
 fn an_agent_that_starts_during_a_shutdown_ends_the_pods_that_are_left() {
     simulate_with(3, in_a_cluster(graceful), |world| async move {

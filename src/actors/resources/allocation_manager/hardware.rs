@@ -53,8 +53,8 @@ pub(super) struct Hardware {
     /// Holders are to be compared with the state, although nobody asks for hardware.
     is_due: bool,
     placings: Placings,
-    /// The devices, as their plugins tell of them; `None` until `DevicePlugins` was heard. Nothing is decided before, for a
-    /// resource that the file does not name yet would pass as one that no plugin has, and its pod start without devices.
+    /// The devices, as their plugins tell of them; `None` until `DevicePlugins` was heard. Nothing is decided before: a
+    /// resource that the file does not name yet would pass as one that no plugin has. Its pod would start without devices.
     inventory: Option<Arc<Inventory>>,
     /// The devices that the managers go by, and those that `NodeStatus` was told of: never ones that the disk does not name,
     /// or the next agent would not know why a pod was placed here.
@@ -236,7 +236,7 @@ impl AllocationManager {
         }
     }
 
-    /// Someone may have forgotten what it was told of devices.
+    /// Another actor has begun anew and knows nothing of devices.
     pub(super) fn tell_of_devices_again(&mut self, context: &mut Context<AllocationManagerMsg>) {
         self.tell_remembered(context);
         self.tell_health(true, context);

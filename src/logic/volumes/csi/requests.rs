@@ -166,7 +166,7 @@ mod tests {
         AccessMode::of("WriteNever", true).unwrap_err();
     }
 
-    /// Tokens of a pod's account reach a driver among a volume's attributes or its secrets: neither is printed.
+    /// CVE-2023-2878, CVE-2024-3744, SEC-40: tokens of a pod's account reach a driver among a volume's attributes or its secrets: neither is printed.
     #[test]
     fn cve_2023_2878_cve_2024_3744_sec_40_a_request_is_printed_without_its_secrets() {
         let secret = Texts::from([("csi.storage.k8s.io/serviceAccount.tokens".to_owned(), "hunter2".to_owned())]);
