@@ -105,9 +105,7 @@ impl PluginOutlet {
         let mut changes = self.plugins().changes();
         let broken = async {
             while self.plugins().life(at) == Some(life) {
-                if changes.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
+                changes.changed().await;
             }
         };
         tokio::select! {

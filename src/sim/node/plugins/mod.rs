@@ -4,6 +4,7 @@
 //! driver is kept apart from the processes, and outlives the agent too.
 
 pub mod calls;
+mod changes;
 pub mod csi;
 mod csi_host;
 pub mod devices;
@@ -11,11 +12,10 @@ pub mod dra;
 pub mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::watch;
-
+use self::changes::{Changes, Listener};
 use super::Node;
 use crate::actors::kit::trace::lock;
 use crate::logic::plugins::call_error::Code;
@@ -91,9 +91,9 @@ pub struct Plugins {
     state: Mutex<State>,
     random: Random,
     /// Counts changes of processes and devices.
-    changes: watch::Sender<u64>,
+    changes: Arc<Changes>,
     /// Counts changes of the registry.
-    seen: watch::Sender<u64>,
+    seen: Arc<Changes>,
     /// Devices of device plugins.
     pub devices: Mutex<devices::Devices>,
     /// Claims that drivers have prepared.
@@ -108,8 +108,8 @@ impl Plugins {
         Self {
             state: Mutex::default(),
             random: Random::named(seed, "plugins"),
-            changes: watch::Sender::new(0),
-            seen: watch::Sender::new(0),
+            changes: Arc::default(),
+            seen: Arc::default(),
             devices: Mutex::default(),
             claims: Mutex::default(),
             volumes: Mutex::default(),
@@ -123,12 +123,12 @@ impl Plugins {
 
     /// Something about processes or devices changed.
     pub fn changed(&self) {
-        self.changes.send_modify(|count| *count += 1);
+        self.changes.tell();
     }
 
     /// Hears of such changes.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    pub fn changes(&self) -> Listener {
+        self.changes.listen()
     }
 
     /// The process at an endpoint.
@@ -174,7 +174,7 @@ impl Plugins {
         }
         node.changed();
         self.changed();
-        self.seen.send_modify(|count| *count += 1);
+        self.seen.tell();
     }
 
     /// The process dies. Its socket in the registry may stay, as after a kill.
@@ -190,7 +190,7 @@ impl Plugins {
         }
         node.changed();
         self.changed();
-        self.seen.send_modify(|count| *count += 1);
+        self.seen.tell();
     }
 
     /// A driver that died is removed for good, with its socket.

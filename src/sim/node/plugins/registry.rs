@@ -45,10 +45,10 @@ impl PluginRegistry for PluginOutlet {
     }
 
     async fn watch(&self) -> Result<Hints, PluginError> {
-        let (seen, outlet) = (self.plugins().seen.subscribe(), self.clone());
+        let (seen, outlet) = (self.plugins().seen.listen(), self.clone());
         let hints = stream::unfold((seen, outlet), |(mut seen, outlet)| async move {
             loop {
-                seen.changed().await.ok()?;
+                seen.changed().await;
                 let plugins = outlet.plugins();
                 let is_lost = outlet.outlet.node().faults.has(Fault::Watches) && plugins.random().chance(0.3);
                 if outlet.outlet.is_alive() && !is_lost {
