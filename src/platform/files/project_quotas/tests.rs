@@ -125,6 +125,7 @@ fn what_went_while_nobody_looked_gives_its_project_back() {
     let setup = Setup::new(PlayedQuotas::default());
     fs::write(setup.etc("projects"), "8:/srv/data\n").expect("written");
     assert!(setup.count("one"));
+    setup.directory("two"); // Made before the other one goes, whose inode it could have otherwise.
     fs::remove_dir(setup.path("one")).expect("removed");
     assert!(setup.count("two"));
     let two = setup.path("two").display().to_string();
