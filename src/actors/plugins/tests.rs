@@ -239,6 +239,28 @@ async fn a_refused_volume_leaves_nothing_and_an_uncertain_one_is_undone() {
     }
 }
 
+/// VOL-45: a call that fails may have had its effect. The next pod has the volume staged once more.
+#[tokio::test]
+async fn a_volume_whose_unstaging_failed_is_staged_again() {
+    let Some(setup) = Setup::new() else { return };
+    let _serving = setup.serve().await;
+    setup.put_volume(&json!({}));
+    setup.ensure(&pod("one")).await.expect("mounted");
+    setup.driver.switches().fails.entry("NodeUnstageVolume").or_default().extend([Code::DeadlineExceeded; 100]);
+    setup.driver.forget();
+    setup.release("one").await;
+    let tried = || setup.driver.calls().iter().any(|call| call.starts_with("NodeUnstage"));
+    setup.eventually("it is tried", tried).await;
+    setup.driver.forget();
+    setup.ensure(&pod("two")).await.expect("mounted");
+    let calls = setup.driver.calls();
+    let of_mounts: Vec<&str> = calls.iter().map(String::as_str).filter(|call| !call.contains("Unstage")).collect();
+    assert_eq!(of_mounts, ["NodeStageVolume h-1", "NodePublishVolume h-1"]);
+    setup.driver.switches().fails.clear();
+    setup.release("two").await;
+    setup.eventually("it is unstaged", || !setup.staging().exists()).await;
+}
+
 /// A driver that says OK and mounts nothing is seen before a container starts.
 #[tokio::test]
 async fn an_ok_without_a_mount_is_no_volume() {

@@ -48,14 +48,14 @@ pub(super) async fn unstage(
         return Err("the device is in use when it was no longer expected to be in use".to_owned());
     }
     let can = calls.capabilities(&at).await.map_err(|error| error.to_string())?;
+    // A call may have its effect and fail all the same: whoever wants the volume next has it staged again.
+    hold.staged = false;
     if can.stages {
         let staging = device.staging_path(host.root().as_ref()).display().to_string();
         let gone = calls.unstage(&at, &data.volume_handle, &staging).await;
         gone.map_err(|error| format!("{}: {error}", texts.call))?;
     }
-    host.forget_device(device).await.map_err(|error| error.to_string())?;
-    hold.staged = false;
-    Ok(())
+    host.forget_device(device).await.map_err(|error| error.to_string())
 }
 
 /// Takes a device away from pods of which nothing else is left: an agent ended before it had done so.
