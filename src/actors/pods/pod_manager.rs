@@ -7,7 +7,7 @@
 //! because each decision about a pod compares several of them: between two mailboxes, a pod could be judged by a sum that
 //! an end or a resize has changed already.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -17,11 +17,10 @@ use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
-use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_admission::NodeTrouble;
 use crate::logic::pods::pod_admission::by_source::SourceAdmissions;
 use crate::logic::pods::pod_lifecycle::Demand;
-use crate::logic::pods::pod_manager::held_pods::HeldPods;
+use crate::logic::pods::pod_manager::held_pods::{HeldPods, Relist};
 use crate::logic::pods::pod_manager::leftovers::Sweep;
 use crate::logic::pods::pod_manager::node_reread::NodeReread;
 use crate::logic::pods::pod_manager::pod_shares::PodShares;
@@ -120,7 +119,10 @@ impl Actor for PodManager {
                 self.remember(context);
             }
             PodManagerMsg::Observed(pod) => self.observe(pod, context),
-            PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, context),
+            PodManagerMsg::Relisted { taken, pods, running } => {
+                let relist = self.held.take_relist(taken, pods, running);
+                self.take_relist(relist, context);
+            }
             PodManagerMsg::HealthChanged(health) => {
                 if self.workers.take_health(health, context) {
                     self.judge_again(context);
@@ -203,8 +205,7 @@ impl PodManager {
         }
     }
 
-    fn take_relist(&mut self, taken: Stamp, pods: BTreeMap<PodUid, FullName>, context: &mut Context<PodManagerMsg>) {
-        let relist = self.held.take_relist(taken, pods);
+    fn take_relist(&mut self, relist: Relist, context: &mut Context<PodManagerMsg>) {
         // Of pods that vanished while `Pleg` began anew nobody else would say so.
         for uid in relist.vanished {
             context.tell(&self.args.to.pleg, PlegMsg::Inspect(uid));

@@ -92,6 +92,8 @@ pub struct PodRoster {
     held: Option<PodUid>,
     /// How many workers have pods of each name that are not over.
     names: BTreeMap<FullName, usize>,
+    /// Pods that a source wants and that are not decided yet: what the runtime holds of them stays.
+    open: BTreeSet<PodUid>,
     /// Wanted pods without a worker, which something held up: each pass over any pod looks at them again.
     held_up: BTreeSet<PodUid>,
     /// How many workers more may be started before the next refill.
@@ -187,6 +189,7 @@ impl PodRoster {
             ended: BTreeSet::new(),
             releasing: BTreeSet::new(),
             held: None,
+            open: BTreeSet::new(),
             names: BTreeMap::new(),
             held_up: BTreeSet::new(),
             starts_left: STARTS_MAX,
@@ -331,6 +334,11 @@ impl PodRoster {
             |uid: &PodUid| self.wanted(uid).is_none() && self.told(uid).is_none() && !self.is_left_over(uid);
         let strange = runtime.iter().filter(|(uid, _)| is_strange(uid));
         ending.map(|worker| &worker.full_name).chain(strange.map(|(_, name)| name)).cloned().collect()
+    }
+
+    /// These pods are not decided yet, and only these: what the runtime holds of one may be an orphan's once it is.
+    pub fn set_open(&mut self, open: BTreeSet<PodUid>) {
+        self.open = open;
     }
 
     /// Keeps this pod from starting, and whichever it was before no longer.
@@ -520,7 +528,8 @@ impl PodRoster {
         let Some(full_name) = pass.runtime.filter(|_| self.all_heard()).and_then(|runtime| runtime.get(uid)) else {
             return;
         };
-        if self.workers.contains_key(uid) || self.wanted(uid).is_some() || self.held.as_ref() == Some(uid) {
+        let may_be_wanted = self.wanted(uid).is_some() || self.open.contains(uid) || self.held.as_ref() == Some(uid);
+        if self.workers.contains_key(uid) || may_be_wanted {
             return;
         }
         let worker = Worker { terminating: true, ..Worker::new(full_name.clone(), None) };

@@ -59,6 +59,8 @@ pub enum PodManagerMsg {
         taken: Stamp,
         /// All of them, with their names.
         pods: BTreeMap<PodUid, FullName>,
+        /// Of those that have containers, the names of the containers that run.
+        running: BTreeMap<PodUid, BTreeSet<String>>,
     },
     /// From `RuntimeMonitor`: whether the runtime can be worked with.
     HealthChanged(RuntimeHealth),
@@ -173,6 +175,9 @@ pub enum AdmissionMsg {
     PlaceAgainDue,
     /// From `AllocationManager`: more devices can be given, or those have changed that pods wait for.
     DevicesCame,
+    /// From a `PodWorker`'s operation: a container of this pod cannot start, since it has not the devices that it asks for. The
+    /// managers are to be asked about the pod once more. Lost, it comes again.
+    LacksDevices(PodUid),
     /// From a `PodWorker`'s operation: the node has no room for a volume of this pod, and why; the pod is to be refused.
     /// Lost, it comes again.
     NoRoomForVolume(PodUid, String),

@@ -109,8 +109,8 @@ pub struct PlaceRequest {
     pub pods: Vec<Arc<Pod>>,
     /// No other pods than these hold hardware; `None` until every source was heard.
     pub holders: Option<Arc<BTreeSet<PodUid>>>,
-    /// Those of them that run since before the agent's start: they keep the devices that they have.
-    pub running: BTreeSet<PodUid>,
+    /// The containers of each that run already, by name: they keep the devices that they have.
+    pub running: BTreeMap<PodUid, BTreeSet<String>>,
     /// Takes an answer for each pod.
     pub reply: RpcReplyPort<BTreeMap<PodUid, Placing>>,
 }

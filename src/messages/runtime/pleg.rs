@@ -1,6 +1,6 @@
 //! To `Pleg`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
@@ -21,6 +21,8 @@ pub struct Relist {
     pub pods: BTreeMap<PodUid, PodRecord>,
     /// Their names, as labels tell them.
     pub names: BTreeMap<PodUid, FullName>,
+    /// Of pods that have containers, the names of those that run.
+    pub running: BTreeMap<PodUid, BTreeSet<String>>,
 }
 
 /// How a relist goes on.

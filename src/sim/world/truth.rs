@@ -183,7 +183,12 @@ fn ended_well(
         return late(node, wanted);
     }
     match (pod.restart_policy, phase) {
-        ("Always", _) => return Err(format!("has {phase} although it restarts always")),
+        ("Always", _) => {
+            let told = |text: Option<&str>| text.unwrap_or_default().to_owned();
+            let reason = told(status.and_then(|status| status.reason.as_deref()));
+            let message = told(status.and_then(|status| status.message.as_deref()));
+            return Err(format!("has {phase} although it restarts always: {reason}, {message}"));
+        }
         ("OnFailure", "Failed") => return Err("has failed although it is to be tried again".to_owned()),
         _ => {}
     }

@@ -83,7 +83,7 @@ fn want_pod(played: &PlayedAgent) {
     let pods = [(uid, Arc::new(pod))].into();
     for message in [
         PodManagerMsg::Allocated(Arc::default()),
-        PodManagerMsg::Relisted { taken, pods: Default::default() },
+        PodManagerMsg::Relisted { taken, pods: Default::default(), running: Default::default() },
         PodManagerMsg::SourceSet { source: SourceKind::File, pods, lives: std::collections::BTreeMap::new() },
     ] {
         manager.tell(Cause::outside("test"), message).expect("room");

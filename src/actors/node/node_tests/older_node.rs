@@ -58,7 +58,7 @@ async fn an_older_node_does_not_replace_a_newer_one() {
     for message in [
         PodManagerMsg::NodeChanged(Arc::new(newest)),
         PodManagerMsg::Allocated(Arc::default()),
-        PodManagerMsg::Relisted { taken, pods: BTreeMap::new() },
+        PodManagerMsg::Relisted { taken, pods: BTreeMap::new(), running: BTreeMap::new() },
         set(std::slice::from_ref(&elsewhere)),
     ] {
         to.pod_manager.tell(Cause::outside("test"), message).expect("room");

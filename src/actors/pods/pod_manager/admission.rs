@@ -37,6 +37,7 @@ impl PodManager {
         match message {
             AdmissionMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, context),
             AdmissionMsg::NoRoomForVolume(uid, message) => self.refuse_volume(&uid, message, context),
+            AdmissionMsg::LacksDevices(uid) => self.place_admitted(uid, context),
             AdmissionMsg::NodeReread(read) => self.node_reread(read, context),
             AdmissionMsg::Placed(question, answers) => self.take_placed(question, answers, context),
             AdmissionMsg::PlaceAgainDue => {
@@ -124,7 +125,7 @@ impl PodManager {
         let judged = judge(
             &mut room,
             Surroundings {
-                runs: &|uid| self.held.holds(uid),
+                runs: &|uid| self.held.running(uid).is_some(),
                 takes_room: &|uid, pod| self.takes_room(uid, pod),
                 may_go_by_node: &|uid| self.may_go_by_node(uid),
                 placed: &|uid, pod| self.admissions.placements.of(uid, pod),

@@ -12,6 +12,7 @@ impl PodManager {
     pub(super) fn carry_out(&mut self, context: &mut Context<PodManagerMsg>) {
         self.refill_starts(context);
         let listed = self.can_judge().then_some(self.held.listed());
+        self.roster.set_open(self.admissions.waiting());
         let orders = self.roster.orders(listed);
         self.carry_out_orders(orders, context);
     }
@@ -20,6 +21,7 @@ impl PodManager {
     pub(super) fn carry_out_for(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
         self.refill_starts(context);
         let listed = self.can_judge().then_some(self.held.listed());
+        self.roster.set_open(self.admissions.waiting());
         let orders = self.roster.orders_for(uid, listed);
         self.carry_out_orders(orders, context);
     }
@@ -28,6 +30,7 @@ impl PodManager {
     pub(super) fn start_more(&mut self, context: &mut Context<PodManagerMsg>) {
         self.refill_starts(context);
         let listed = self.can_judge().then_some(self.held.listed());
+        self.roster.set_open(self.admissions.waiting());
         let orders = self.roster.orders_held_up(listed);
         self.carry_out_orders(orders, context);
         self.tell_active(context);

@@ -135,7 +135,7 @@ impl Placings {
                 decided.insert(uid, Placing::NotYet(UNWANTED.to_owned()));
             }
         }
-        for PlaceRequest { pods, running, reply, .. } in std::mem::take(&mut self.queue) {
+        for PlaceRequest { pods, mut running, reply, .. } in std::mem::take(&mut self.queue) {
             let missing = pods.iter().map(|pod| uid_of(pod)).collect();
             self.askers.push(Asker { reply, answers: Answers::new(), missing });
             for pod in pods {
@@ -143,7 +143,7 @@ impl Placings {
                 if at.holders.is_some_and(|holders| !holders.contains(&uid)) {
                     decided.insert(uid, Placing::NotYet(UNWANTED.to_owned()));
                 } else if !self.pods.contains_key(&uid) && !decided.contains_key(&uid) {
-                    let inquiry = Inquiry { is_running: running.contains(&uid), ..Inquiry::default() };
+                    let inquiry = Inquiry { running: running.remove(&uid).unwrap_or_default(), ..Inquiry::default() };
                     decided.extend(self.admit(uid, pod, inquiry, &mut at));
                 }
             }

@@ -1,6 +1,6 @@
 //! How the runtime is looked at: all pods by two lists, one pod by its label.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::try_join;
@@ -40,7 +40,7 @@ pub(super) async fn relist(looker: &Looker) -> CriResult<Relist> {
     let (sandboxes, containers) =
         try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
     let mut pods: BTreeMap<PodUid, PodRecord> = BTreeMap::new();
-    let mut names = BTreeMap::new();
+    let (mut names, mut running) = (BTreeMap::new(), BTreeMap::<PodUid, BTreeSet<String>>::new());
     for sandbox in sandboxes {
         if let Some((uid, name)) = pod_identity(&sandbox.labels) {
             names.insert(uid.clone(), name);
@@ -50,10 +50,12 @@ pub(super) async fn relist(looker: &Looker) -> CriResult<Relist> {
     for container in containers {
         if let Some((uid, name)) = pod_identity(&container.labels) {
             names.insert(uid.clone(), name);
+            let running = running.entry(uid.clone()).or_default();
+            running.extend((container.state == ContainerState::Running).then_some(container.metadata.name));
             pods.entry(uid).or_default().add_container(container.id, container.state);
         }
     }
-    Ok(Relist { taken, pods, names })
+    Ok(Relist { taken, pods, names, running })
 }
 
 /// The parts that the runtime lists for a pod.

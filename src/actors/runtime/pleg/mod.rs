@@ -242,7 +242,7 @@ impl Pleg {
             let parts = record.and_then(of_relist);
             self.inspect(uid.clone(), parts, context);
         }
-        let told = PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names };
+        let told = PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names, running: relist.running };
         if !context.try_tell(&self.args.pod_manager, told) {
             // There was no room: the next one comes soon.
             let again = context.after(RELIST_PERIOD, PlegMsg::Relist(RelistStep::RelistDue));

@@ -1,6 +1,6 @@
 //! Decisions about pods, by the source that wants them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Admissions;
@@ -43,6 +43,11 @@ impl SourceAdmissions {
         for uid in self.statics.values().flat_map(Admissions::refused) {
             self.placements.forget(uid);
         }
+    }
+
+    /// Pods that were judged and have to wait, whichever source they are of.
+    pub fn waiting(&self) -> BTreeSet<PodUid> {
+        self.statics.values().chain([&self.api]).flat_map(Admissions::waiting).cloned().collect()
     }
 
     /// Whether the pod was admitted, whichever source it is of.

@@ -1,10 +1,10 @@
 //! The pods that the runtime holds, as the relist and the looks at single pods showed them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
 use crate::logic::model::time::Stamp;
 
 /// See the module. Owned by `PodManager`.
@@ -14,6 +14,8 @@ pub struct HeldPods {
     looks: BTreeMap<PodUid, Arc<RuntimePod>>,
     /// All pods that the runtime holds. Of those without a look nothing more is known yet.
     listed: BTreeMap<PodUid, FullName>,
+    /// Of those that have containers, the names of the containers that run.
+    running: BTreeMap<PodUid, BTreeSet<String>>,
     /// When the newest relist was asked for.
     relisted: Option<Stamp>,
 }
@@ -43,6 +45,11 @@ impl HeldPods {
         self.listed.contains_key(uid)
     }
 
+    /// The pod's containers that run, by name; `None` for a pod that has no container. A sandbox alone is no pod that runs.
+    pub fn running(&self, uid: &PodUid) -> Option<&BTreeSet<String>> {
+        self.running.get(uid)
+    }
+
     /// Whether anything of the pod runs, by the newest look at it.
     pub fn is_alive(&self, uid: &PodUid) -> bool {
         self.looks.get(uid).is_some_and(|seen| seen.is_alive())
@@ -54,14 +61,29 @@ impl HeldPods {
             self.forget(&pod.uid);
         } else {
             self.listed.insert(pod.uid.clone(), pod.full_name.clone());
+            self.take_containers(pod);
             self.looks.insert(pod.uid.clone(), Arc::clone(pod));
         }
     }
 
-    /// The runtime was listed.
-    pub fn take_relist(&mut self, taken: Stamp, pods: BTreeMap<PodUid, FullName>) -> Relist {
+    fn take_containers(&mut self, pod: &RuntimePod) {
+        if pod.containers.is_empty() {
+            self.running.remove(&pod.uid);
+            return;
+        }
+        let running = pod.containers.iter().filter(|one| one.state == ContainerState::Running);
+        self.running.insert(pod.uid.clone(), running.map(|one| one.name.clone()).collect());
+    }
+
+    /// The runtime was listed: these pods, and of those that have containers the names of the containers that run.
+    pub fn take_relist(
+        &mut self,
+        taken: Stamp,
+        pods: BTreeMap<PodUid, FullName>,
+        running: BTreeMap<PodUid, BTreeSet<String>>,
+    ) -> Relist {
         let vanished = self.looks.keys().filter(|uid| !pods.contains_key(uid)).cloned().collect();
-        self.listed = pods;
+        (self.listed, self.running) = (pods, running);
         Relist { is_first: self.relisted.replace(taken).is_none(), vanished }
     }
 
@@ -80,14 +102,15 @@ impl HeldPods {
     pub fn forget(&mut self, uid: &PodUid) {
         self.looks.remove(uid);
         self.listed.remove(uid);
+        self.running.remove(uid);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::model::runtime_pod::SandboxState;
     use crate::logic::model::runtime_pod::testing::sandbox;
+    use crate::logic::model::runtime_pod::{RuntimeContainer, SandboxState};
 
     fn name() -> FullName {
         FullName::new("web", "default")
@@ -103,7 +126,7 @@ mod tests {
     fn a_worker_is_told_only_what_is_certain() {
         let (mut held, uid) = (HeldPods::default(), PodUid::from("u"));
         assert_eq!(held.look_for_worker(&uid, &name()), None, "the runtime was not listed");
-        held.take_relist(Stamp(2), [(uid.clone(), name())].into());
+        held.take_relist(Stamp(2), [(uid.clone(), name())].into(), BTreeMap::new());
         assert_eq!(held.look_for_worker(&uid, &name()), None, "the runtime holds it, and nobody has looked");
         held.take_look(&look("u", 1));
         assert_eq!(held.look_for_worker(&uid, &name()), Some(look("u", 1)));
@@ -115,11 +138,31 @@ mod tests {
     #[test]
     fn a_relist_names_what_vanished() {
         let mut held = HeldPods::default();
-        assert!(held.take_relist(Stamp(1), BTreeMap::new()).is_first);
+        assert!(held.take_relist(Stamp(1), BTreeMap::new(), BTreeMap::new()).is_first);
         held.take_look(&look("a", 1));
         held.take_look(&look("b", 1));
-        let relist = held.take_relist(Stamp(2), [("a".into(), name())].into());
+        let relist = held.take_relist(Stamp(2), [("a".into(), name())].into(), BTreeMap::new());
         assert_eq!(relist, Relist { is_first: false, vanished: vec!["b".into()] });
         assert!(held.holds(&"a".into()) && !held.holds(&"b".into()) && held.is_alive(&"b".into()), "a look is to come");
+    }
+    #[test]
+    fn a_sandbox_alone_is_no_pod_that_runs() {
+        let (mut held, uid) = (HeldPods::default(), PodUid::from("u"));
+        held.take_relist(Stamp(1), [(uid.clone(), name())].into(), BTreeMap::new());
+        held.take_look(&look("u", 1));
+        assert!(held.holds(&uid) && held.running(&uid).is_none());
+        let container = |id: &str, name: &str, state| RuntimeContainer::sample(id, name, state);
+        let mut seen = RuntimePod::empty(uid.clone(), name(), Stamp(4));
+        seen.sandboxes = vec![sandbox("s", SandboxState::Ready)];
+        seen.containers = vec![container("c", "ended", ContainerState::Exited)];
+        held.take_look(&Arc::new(seen.clone()));
+        assert_eq!(held.running(&uid), Some(&BTreeSet::new()));
+        seen.containers.push(container("d", "runs", ContainerState::Running));
+        held.take_look(&Arc::new(seen));
+        assert_eq!(held.running(&uid), Some(&["runs".to_owned()].into()));
+        held.take_relist(Stamp(5), [(uid.clone(), name())].into(), [(uid.clone(), ["new".to_owned()].into())].into());
+        assert_eq!(held.running(&uid), Some(&["new".to_owned()].into()));
+        held.forget(&uid);
+        assert!(held.running(&uid).is_none());
     }
 }

@@ -384,3 +384,15 @@ fn a_pod_that_is_held_starts_once_it_is_let_go() {
         assert_eq!(started(&roster.orders(Some(&runtime))), [uid]);
     }
 }
+
+#[test]
+fn a_pod_that_is_not_decided_yet_is_no_orphan() {
+    let mut roster = PodRoster::new([API_SOURCE]);
+    roster.set(API_SOURCE, BTreeMap::new());
+    let runtime = BTreeMap::from([(PodUid::from("1"), FullName::new("web", "default"))]);
+    roster.set_open([PodUid::from("1")].into());
+    assert_eq!(roster.orders(Some(&runtime)), []);
+    assert_eq!(roster.orders_for(&PodUid::from("1"), Some(&runtime)), []);
+    roster.set_open(BTreeSet::new());
+    assert_eq!(started(&roster.orders(Some(&runtime))), ["1"], "nobody wants it: a worker ends it");
+}

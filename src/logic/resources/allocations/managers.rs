@@ -296,6 +296,7 @@ impl ResourceManagers {
                 mems: mems.map(|nodes| nodes.to_string()).unwrap_or_default(),
                 no_quota: self.lifts_quota && self.cpus.has_exclusive_cpus(pod, container),
                 devices: self.devices.devices_of_container(&uid, &container.name).0,
+                lacks: self.devices.lacking(pod, container),
             };
             (container.name.clone(), place)
         };

@@ -24,6 +24,8 @@ pub struct ContainerPinning {
     pub no_quota: bool,
     /// The parts that its devices bring (RES-41).
     pub devices: ContainerDevices,
+    /// A resource of which it is to have devices and has none: it cannot start.
+    pub lacks: Option<String>,
 }
 
 impl PodPinning {

@@ -40,8 +40,8 @@ pub struct Opinion {
 pub struct Inquiry {
     /// The plugins' opinions so far.
     pub opinions: BTreeMap<Need, Opinion>,
-    /// The pod runs since before the agent's start: it keeps what it has, with a plugin or without (RES-44).
-    pub is_running: bool,
+    /// Containers that run already, since before the agent's start: they keep what they have, with a plugin or without (RES-44).
+    pub running: BTreeSet<String>,
     /// A plugin that is late may be waited for.
     pub may_wait: bool,
 }
@@ -175,6 +175,19 @@ impl DeviceManager {
         of_plugins.map(|(name, amount)| (name, usize::try_from(amount.value()).unwrap_or_default())).collect()
     }
 
+    /// The first resource of a plugin that the container asks for and has no devices of.
+    pub fn lacking(&self, pod: &Pod, container: &Container) -> Option<String> {
+        let uid = super::uid_of(pod);
+        let has = |resource: &String| {
+            let need = Need { container: container.name.clone(), resource: resource.clone() };
+            self.books.of(&uid, &need).is_some()
+        };
+        self.asked(pod, container)
+            .into_iter()
+            .find(|(resource, count)| *count > 0 && !has(resource))
+            .map(|(name, _)| name)
+    }
+
     /// An admission begins.
     pub(in crate::logic::resources) fn begin(&mut self, inquiry: Inquiry) {
         self.inquiry = inquiry;
@@ -243,7 +256,7 @@ impl DeviceManager {
             let (pod, container, had) = (uid.clone(), need.container.clone(), own.len());
             return Err(DeviceRefusal::Changed { pod, container, resource, had, wants: count });
         }
-        if self.inquiry.is_running {
+        if self.inquiry.running.contains(&need.container) {
             return Ok(());
         }
         if !self.is_registered(&resource) {

@@ -38,7 +38,8 @@ impl PodManager {
         let asked: BTreeSet<PodUid> =
             pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(PodUid::from).collect();
         let holders = self.holders();
-        let running = asked.into_iter().filter(|uid| self.held.holds(uid)).collect();
+        let running = asked.into_iter().filter_map(|uid| self.held.running(&uid).cloned().map(|names| (uid, names)));
+        let running = running.collect();
         // Sent within the turn, so that it cannot overtake or fall behind the news of holders.
         let (reply, answer) = ractor::concurrency::oneshot();
         let request = PlaceRequest { pods, holders: holders.clone(), running, reply: RpcReplyPort::from(reply) };
@@ -67,6 +68,15 @@ impl PodManager {
         }
         self.judge_placed(&answered, context);
         self.place(vec![], context);
+    }
+
+    /// Asks once more about a pod that was admitted.
+    pub(super) fn place_admitted(&mut self, uid: PodUid, context: &mut Context<PodManagerMsg>) {
+        let pod = self.sources.all().find(|(one, _)| **one == uid).map(|(_, pod)| Arc::clone(pod));
+        if let Some(pod) = pod.filter(|_| self.admissions.is_admitted(&uid)) {
+            self.admissions.placements.forget(&uid);
+            self.place(vec![(uid, pod)], context);
+        }
     }
 
     /// Pods that could not be decided are new again.

@@ -58,10 +58,11 @@ impl PodManager {
         }
     }
 
-    /// Tells of a pod that is refused. One that still ends has its worker to tell of it.
+    /// Tells of a pod that is refused. One that still ends has its worker to tell of it, unless that knows of nothing but what
+    /// the runtime held.
     pub(in super::super) fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, context: &Context<PodManagerMsg>) {
         let Some((reason, message)) = self.admissions.why_not(uid) else { return };
-        if self.workers.has(uid) {
+        if self.workers.has(uid) && self.roster.told(uid).is_some() {
             return;
         }
         let stop = self.admissions.stop_of(uid);

@@ -18,6 +18,7 @@ use crate::logic::resources::asks_extended;
 use crate::logic::resources::device_manager::calls::DeviceUse;
 use crate::logic::resources::user_namespaces::{IdRange, handlers, has_own_users};
 use crate::messages::plugins::device_plugins::DevicePluginsMsg;
+use crate::messages::pods::pod_manager::{AdmissionMsg, PodManagerMsg};
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::pods::user_namespaces::UserNamespacesMsg;
 use crate::messages::resources::allocation_manager::{Actuated, AllocationManagerMsg, HardwareMsg};
@@ -73,6 +74,13 @@ impl JobSite {
         let ask = |reply| AllocationManagerMsg::Hardware(HardwareMsg::Find { pod, starting, reply });
         let asked = self.tools.to.allocation_manager.ask(cause.clone(), PINNING_PATIENCE, ask).await;
         asked.map_err(|error| format!("its hardware is not known: {error}"))
+    }
+
+    /// A container may not start without its devices: they are asked for once more. Returns the reason of its wait.
+    pub(super) fn lacks_devices(&self, resource: &str, cause: &Cause) -> String {
+        let news = PodManagerMsg::Admission(AdmissionMsg::LacksDevices(self.uid.clone()));
+        let _ = self.tools.to.pod_manager.tell(cause.clone(), news); // Lost, it comes with the next try.
+        format!("no device of {resource} is allocated to it yet")
     }
 
     /// Announces the start of a container to the plugins of its devices that want it (`PreStartContainer`).

@@ -137,6 +137,9 @@ impl JobSite {
         let own = |ip: std::net::IpAddr| ip.to_string();
         let pod_ips = if sandbox.host_network { self.host.reported().map(own).collect() } else { sandbox.ips.clone() };
         let pinning = self.pinning(pod, Some(&start.name), cause).await?.of(&start.name);
+        if let Some(resource) = pinning.lacks {
+            return Err(self.lacks_devices(&resource, cause));
+        }
         self.announce(pinning.devices.announced, cause).await?;
         let resources = LinuxContainerResources {
             cpuset_cpus: pinning.cpus,

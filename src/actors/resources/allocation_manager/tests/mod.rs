@@ -150,7 +150,7 @@ impl Node {
     fn ask(&self, pod: Pod, holders: Option<Arc<BTreeSet<PodUid>>>) -> Answer {
         let (reply, answer) = oneshot::channel();
         let (pods, reply) = (vec![Arc::new(pod)], RpcReplyPort::from(reply));
-        self.tell(HardwareMsg::Place(PlaceRequest { pods, holders, running: BTreeSet::new(), reply }));
+        self.tell(HardwareMsg::Place(PlaceRequest { pods, holders, running: BTreeMap::new(), reply }));
         answer
     }
 

@@ -55,7 +55,7 @@ fn a_running_pod_keeps_its_devices_without_a_plugin() {
     let mut managers = with(PolicyKind::None, &gpus(&["g0", "g1"]));
     given(&mut managers, &user("a", 1));
     let next = self::managers(PolicyKind::None).restored(&managers.files(), ToOwned::to_owned).expect("restored");
-    let running = Inquiry { is_running: true, ..Inquiry::default() };
+    let running = Inquiry { running: ["main".to_owned()].into(), ..Inquiry::default() };
     let mut again = next.clone();
     assert_eq!(again.admit(&user("a", 1), running), Placement::Given);
     assert!(again.has_state_of(&next));
@@ -74,6 +74,21 @@ fn a_running_pod_keeps_its_devices_without_a_plugin() {
     assert_eq!(again.admit(&user("a", 1), late.clone()), Placement::Given, "the plugin came");
     assert_eq!(given(&mut again, &user("b", 1)), "g1", "the other one is taken");
     assert!(matches!(again.admit(&user("c", 1), late), Placement::Refused(_)), "no plugin is late, all are taken");
+}
+
+/// RES-44: whoever runs keeps what it has; a container beside it that does not run is to have its devices, or cannot start.
+#[test]
+fn a_container_that_does_not_run_needs_its_devices_beside_one_that_does() {
+    let pod = named("a", testing::pod(vec![wants("main", 1), wants("other", 1)], vec![]));
+    let running = Inquiry { running: ["main".to_owned()].into(), ..Inquiry::default() };
+    let mut managers = with(PolicyKind::None, &gpus(&["g0", "g1"]));
+    let Placement::Call { taken, .. } = managers.admit(&pod, running) else { panic!("the other one has none yet") };
+    assert_eq!(taken, [(need("other"), vec!["g0".to_owned()])]);
+    let pinning = managers.pinning_of(&pod);
+    assert_eq!(pinning.of("main").lacks.as_deref(), Some(GPU));
+    assert_eq!(pinning.of("other").lacks, None);
+    let plain = named("b", testing::pod(vec![wants("main", 0)], vec![]));
+    assert_eq!(managers.pinning_of(&plain).of("main").lacks, None, "it asks for none");
 }
 
 /// RES-42: init containers leave their devices to later containers, sidecars do not.
