@@ -68,6 +68,11 @@ pub struct RuntimeSandbox {
 }
 
 impl RuntimeSandbox {
+    /// Whether nothing more will be known of it while its state is the same: it has its addresses, or will have none.
+    pub fn is_complete(&self) -> bool {
+        self.host_network || self.state == SandboxState::NotReady || !(self.ips.is_empty() || self.lacks_address)
+    }
+
     /// The order of sandboxes, newest first.
     fn newest_first(one: &Self, other: &Self) -> Ordering {
         other.generation().cmp(&one.generation())

@@ -34,10 +34,11 @@ impl PodRecord {
         self.0.insert(ObjectId::Container(id), state);
     }
 
-    fn sandboxes(&self) -> impl Iterator<Item = &SandboxId> {
-        self.0.keys().filter_map(|id| match id {
-            ObjectId::Sandbox(id) => Some(id),
-            ObjectId::Container(_) => None,
+    fn sandboxes(&self) -> impl Iterator<Item = (&SandboxId, SandboxState)> {
+        self.0.iter().filter_map(|(id, state)| match (id, state) {
+            (ObjectId::Sandbox(id), ContainerState::Running) => Some((id, SandboxState::Ready)),
+            (ObjectId::Sandbox(id), _) => Some((id, SandboxState::NotReady)),
+            (ObjectId::Container(_), _) => None,
         })
     }
 
@@ -62,7 +63,7 @@ pub struct PodParts {
     /// The pod's name, if anything tells it.
     pub full_name: Option<FullName>,
     /// Its sandboxes.
-    pub sandboxes: Vec<SandboxId>,
+    pub sandboxes: Vec<(SandboxId, SandboxState)>,
     /// Its containers, each with its sandbox.
     pub containers: Vec<(ContainerId, SandboxId, ContainerState)>,
 }
@@ -80,7 +81,7 @@ impl PodParts {
         if known.is_some_and(|known| known.taken > taken) {
             return None;
         }
-        let sandboxes: Vec<SandboxId> = record.sandboxes().cloned().collect();
+        let sandboxes: Vec<_> = record.sandboxes().map(|(id, state)| (id.clone(), state)).collect();
         let has = |id: ObjectId| record.0.contains_key(&id);
         let lacks_none = known.is_none_or(|known| {
             known.sandboxes.iter().all(|sandbox| has(ObjectId::Sandbox(sandbox.id.clone())))
@@ -91,7 +92,7 @@ impl PodParts {
             match (known, &*sandboxes) {
                 (Some(known), _) => Some(known.sandbox_id.clone()),
                 // It runs, or is about to: its sandbox is there.
-                (None, [only]) if state != ContainerState::Exited => Some(only.clone()),
+                (None, [(only, _)]) if state != ContainerState::Exited => Some(only.clone()),
                 (None, _) => None,
             }
         };

@@ -72,14 +72,14 @@ async fn list_parts(looker: &Looker, uid: &PodUid) -> CriResult<PodParts> {
     Ok(PodParts {
         taken,
         full_name: full_name.map(|(_, name)| name),
-        sandboxes: sandboxes.into_iter().map(|sandbox| sandbox.id).collect(),
+        sandboxes: sandboxes.into_iter().map(|sandbox| (sandbox.id, sandbox.state)).collect(),
         containers: containers.into_iter().map(|line| (line.id, line.sandbox_id, line.state)).collect(),
     })
 }
 
 /// Looks at one pod, from these parts on if the caller knows them. A container that vanishes between the lists and the
-/// question after it counts as gone. `known` saves the question about containers that had ended by then: they do not change
-/// any more.
+/// question after it counts as gone. `known` saves the questions about containers that had ended by then, and about complete
+/// sandboxes in the same state: they do not change any more.
 pub(super) async fn inspect(
     looker: &Looker,
     uid: &PodUid,
@@ -92,8 +92,11 @@ pub(super) async fn inspect(
         None => list_parts(looker, uid).await?,
     };
     let mut sandboxes = vec![];
-    for id in &parts.sandboxes {
-        if let Some(status) = present(runtime.pod_sandbox_status(id).await)? {
+    for (id, state) in &parts.sandboxes {
+        let same = known.and_then(|known| known.sandboxes.iter().find(|one| one.id == *id && one.state == *state));
+        if let Some(same) = same.filter(|same| same.is_complete()) {
+            sandboxes.push(same.clone());
+        } else if let Some(status) = present(runtime.pod_sandbox_status(id).await)? {
             sandboxes.push(runtime_sandbox(&status));
         }
     }
