@@ -115,6 +115,15 @@ impl ClaimBook {
         }
     }
 
+    /// Drivers are to release these claims. A pod that uses one again has it prepared first, whatever they answer.
+    pub fn doubt(&mut self, claims: &[ClaimKey]) {
+        for key in claims {
+            if let Some(claim) = self.0.get_mut(key) {
+                claim.prepared = false;
+            }
+        }
+    }
+
     /// The pod uses no claim any more. Gives the claims that it used last, which stay until they are released, and whether
     /// another one changed.
     pub fn leave_shared(&mut self, pod: &PodUid) -> (Vec<ClaimKey>, bool) {

@@ -212,7 +212,10 @@ impl ClaimStates {
         let (attempt, call) = (job.attempt, job.call());
         let batches = match call {
             ClaimCall::Prepare => self.book.to_prepare(&job.claims),
-            ClaimCall::Unprepare => self.book.to_release(&job.claims),
+            ClaimCall::Unprepare => {
+                self.book.doubt(&job.claims);
+                self.book.to_release(&job.claims)
+            }
         };
         if batches.is_empty() {
             return self.calls_ended(uid);

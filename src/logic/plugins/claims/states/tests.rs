@@ -216,6 +216,21 @@ fn the_last_pod_of_a_claim_has_it_released() {
     assert_eq!(played.states.book().all().count(), 0);
 }
 
+/// RES-48: the driver may have released the claim, and its answer was lost.
+#[test]
+fn a_claim_whose_release_failed_is_prepared_again() {
+    let mut played = Played::new();
+    played.prepared("p", "a");
+    let actions = played.states.release(&PodUid::from("p"));
+    assert_eq!(calls(&actions), ["NodeUnprepareResources d: a"]);
+    let actions = played.called(&actions[0], Err(ClaimError::NoDriver("d".to_owned())));
+    assert!(matches!(actions.last(), Some(Action::Ended { outcome: Err(_), .. })), "{actions:?}");
+    let actions = played.prepare("q", &["a"]);
+    let actions = played.read(&actions, vec![claim("a", "a", &["d"])]);
+    let actions = played.stored(&actions);
+    assert_eq!(calls(&actions), ["NodePrepareResources d: a"]);
+}
+
 /// RES-48: two pods that share a claim never have it prepared and released at once.
 #[test]
 fn work_on_a_shared_claim_is_done_one_after_the_other() {
