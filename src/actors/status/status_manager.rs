@@ -98,6 +98,7 @@ impl Actor for StatusManager {
 
     fn receive(&mut self, message: StatusManagerMsg, context: &mut Context<StatusManagerMsg>) {
         match message {
+            StatusManagerMsg::StatusChanged(view) if self.is_told(&view) => self.show(view),
             StatusManagerMsg::StatusChanged(view) => self.take(view, context),
             StatusManagerMsg::Pods(news) => self.hear_of_pods(news, context),
             StatusManagerMsg::Api(news) => self.hear_of_api(news, context),
@@ -219,6 +220,18 @@ impl StatusManager {
         views.into_iter().for_each(|view| self.take(view, context));
     }
 
+    /// Whether nothing is new but the waits of the pod, which only people hear of.
+    fn is_told(&self, view: &PodView) -> bool {
+        let is_same = |shown: &PodView| {
+            Arc::ptr_eq(&shown.status, &view.status)
+                && Arc::ptr_eq(&shown.pod, &view.pod)
+                && (shown.may_run, shown.is_over) == (view.may_run, view.is_over)
+        };
+        !self.stopped.contains_key(&view.uid)
+            && self.pods.get(&view.uid).is_some_and(is_same)
+            && (self.args.api.is_none() || self.sync.has_own(&view.uid))
+    }
+
     fn take(&mut self, mut view: PodView, context: &Context<StatusManagerMsg>) {
         if let Some(devices) = self.devices.get(&view.uid) {
             view.status = with_device_health(&view.status, devices);
@@ -247,6 +260,11 @@ impl StatusManager {
             }
             self.changed.entry(view.uid.clone()).or_insert(context.clock().uptime());
         }
+        self.show(view);
+    }
+
+    /// Shows this from now on to all who ask for the pod, or watch it.
+    fn show(&mut self, view: PodView) {
         self.settling.told(&view.uid);
         let was = self.pods.insert(view.uid.clone(), view.clone());
         self.watchers.tell(was.as_ref(), Some(&view));

@@ -69,6 +69,14 @@ pub struct PodParts {
 }
 
 impl PodParts {
+    /// Those that a pod had when it was last seen, for a look that begins now.
+    pub fn of_known(taken: Stamp, known: &RuntimePod) -> Self {
+        let sandboxes = known.sandboxes.iter().map(|one| (one.id.clone(), one.state)).collect();
+        let containers =
+            known.containers.iter().map(|one| (one.id.clone(), one.sandbox_id.clone(), one.state)).collect();
+        Self { taken, full_name: Some(known.full_name.clone()), sandboxes, containers }
+    }
+
     /// Those that a relist showed, which save the two lists of this pod alone. `None` where the relist lacks something that
     /// was there before, for what is gone is looked for twice; where it does not tell which sandbox a container is in; and
     /// where the pod was looked at since the relist began: it may show a later time than that look, but would count as older.

@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Stamp;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct PodLooks {
-    under_way: BTreeSet<PodUid>,
+    /// Since when.
+    under_way: BTreeMap<PodUid, Stamp>,
     again: BTreeSet<PodUid>,
     /// Pods that could not be looked at, or told of, and wait for the next try.
     waiting: BTreeSet<PodUid>,
@@ -20,23 +22,29 @@ pub struct PodLooks {
 
 impl PodLooks {
     /// Asks for a look; whether it begins now.
-    pub fn begin(&mut self, uid: &PodUid) -> bool {
-        let begins = self.under_way.insert(uid.clone());
-        if !begins {
-            self.again.insert(uid.clone());
+    pub fn begin(&mut self, uid: &PodUid, now: Stamp) -> bool {
+        let begins = !self.under_way.contains_key(uid);
+        match begins {
+            true => drop(self.under_way.insert(uid.clone(), now)),
+            false => drop(self.again.insert(uid.clone())),
         }
         begins
     }
 
+    /// Whether the look under way began after this: it will show all that was there by then.
+    pub fn began_after(&self, uid: &PodUid, taken: Stamp) -> bool {
+        self.under_way.get(uid).is_some_and(|began| *began > taken)
+    }
+
     /// The look under way ended, well or not.
     pub fn end(&mut self, uid: &PodUid) {
-        let was_under_way = self.under_way.remove(uid);
+        let was_under_way = self.under_way.remove(uid).is_some();
         debug_assert!(was_under_way, "a look at {uid} ends that never began");
     }
 
     /// Whether there was a request during the look that ended; it is met now.
     pub fn take_again(&mut self, uid: &PodUid) -> bool {
-        debug_assert!(!self.under_way.contains(uid), "the look at {uid} has not ended");
+        debug_assert!(!self.under_way.contains_key(uid), "the look at {uid} has not ended");
         self.again.remove(uid)
     }
 
@@ -68,11 +76,15 @@ mod tests {
     #[test]
     fn a_request_during_a_look_leads_to_one_more_look() {
         let (mut looks, one, other) = (PodLooks::default(), PodUid::from("one"), PodUid::from("other"));
-        assert!(looks.begin(&one) && looks.begin(&other), "looks at two pods do not wait for each other");
-        assert!(!looks.begin(&one) && !looks.begin(&one));
+        let at = Stamp;
+        assert!(looks.begin(&one, at(1)) && looks.begin(&other, at(2)), "looks at two pods do not wait for each other");
+        assert!(!looks.begin(&one, at(3)) && !looks.begin(&one, at(4)));
+        let after = |looks: &PodLooks| [0, 1].map(|taken| looks.began_after(&one, at(taken)));
+        assert_eq!(after(&looks), [true, false]);
         looks.end(&one);
         assert!(looks.take_again(&one));
-        assert!(looks.begin(&one));
+        assert_eq!(after(&looks), [false, false]);
+        assert!(looks.begin(&one, at(5)));
         looks.end(&one);
         looks.end(&other);
         assert!(!looks.take_again(&one) && !looks.take_again(&other));

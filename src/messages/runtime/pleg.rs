@@ -74,8 +74,8 @@ pub enum PlegMsg {
     Stream(StreamStep),
     /// From a `PodWorker`: look at this pod now; the answer goes to `PodManager`.
     Inspect(PodUid),
-    /// From a `PodWorker`: look at this pod when what was just done to it has settled.
-    InspectSoon(PodUid),
+    /// From a `PodWorker`: look at this pod when what was just done to it has settled. These are the parts that it knows of.
+    InspectSoon(Arc<RuntimePod>),
     /// From Root: someone who learns from here was started again; tell everything once more.
     Repeat,
     /// From Root: `LogRotator` was started again; tell it of the pods as they were last seen, without asking the runtime.
@@ -85,8 +85,8 @@ pub enum PlegMsg {
 }
 
 describe!(PlegMsg, message => match message {
+    PlegMsg::InspectSoon(known) => Some(&known.uid),
     PlegMsg::Inspect(uid)
-    | PlegMsg::InspectSoon(uid)
     | PlegMsg::Look(LookStep::LookDue(uid) | LookStep::InspectRetryDue(uid) | LookStep::Inspected(uid, _)) => Some(uid),
     _ => None,
 });

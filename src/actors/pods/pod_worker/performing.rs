@@ -31,7 +31,10 @@ impl PodWorker {
         match action {
             Action::Cancel(job) => self.cancel(&job, context),
             Action::Inspect => context.tell(&to.pleg, PlegMsg::Inspect(uid)),
-            Action::InspectSoon => context.tell(&to.pleg, PlegMsg::InspectSoon(uid)),
+            Action::InspectSoon => {
+                let known = self.lifecycle.observed().expect("what is to be confirmed is known");
+                context.tell(&to.pleg, PlegMsg::InspectSoon(Arc::clone(known)));
+            }
             Action::NetworkNotReady(problem) => self.tell_network(&problem, context),
             Action::Over => context.tell(&to.pod_manager, PodManagerMsg::PodOver(uid)),
             Action::Finish => context.tell(&to.pod_manager, PodManagerMsg::WorkerFinished(uid)),

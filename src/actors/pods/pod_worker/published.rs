@@ -59,7 +59,8 @@ impl Published {
 
     /// Takes what is to be published; says whether it is to go out: it is news, or someone has to hear it again.
     pub(super) fn take(&mut self, status: &Arc<PodStatus>, waiting: &[PodWait], is_over: bool) -> bool {
-        let is_known = self.status.as_ref() == Some(status) && self.waiting == waiting && self.is_over == is_over;
+        let is_same = self.status.as_ref().is_some_and(|known| Arc::ptr_eq(known, status) || known == status);
+        let is_known = is_same && self.waiting == waiting && self.is_over == is_over;
         let is_due = std::mem::take(&mut self.is_forgotten) | std::mem::take(&mut self.is_refused);
         if is_known && !is_due {
             return false;

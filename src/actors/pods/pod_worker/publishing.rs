@@ -44,8 +44,9 @@ impl PodWorker {
         };
         let problem = || self.lifecycle.problem().map(|problem| problem.to_string());
         pod_status::set_problem(&mut status, hung.map(|hung| hung.to_string()).or_else(problem));
-        let status = Arc::new(status);
         let before = self.published.status();
+        // A status that has not changed keeps its address, by which others know it.
+        let status = before.filter(|before| ***before == status).map_or_else(|| Arc::new(status), Arc::clone);
         self.tell_change(&pod, before.map(AsRef::as_ref), &status, context);
         count_start(&self.site, &pod, before.map(AsRef::as_ref), &status, context.now());
         self.published.set_final(self.lifecycle.stage() == Stage::Terminated);

@@ -9,7 +9,7 @@ mod look;
 
 pub(in crate::actors) use look::{container_account, present};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, RuntimeService};
 use crate::logic::events::reasons::EventReason;
-use crate::logic::model::ids::PodUid;
+use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::runtime_health;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::runtime::event_stream::EventStream;
@@ -80,14 +80,46 @@ pub struct Pleg {
     last: pleg_diff::Relist,
     accounts: Accounts,
     looks: PodLooks,
-    /// Pods of which something was made or started that no look has shown yet; one timer each.
-    soon: BTreeMap<PodUid, OperationId>,
+    /// Pods of which something was made or started that no look has shown yet.
+    soon: BTreeMap<PodUid, Soon>,
     stream: EventStream,
     relists: Relists,
     relist_timer: Option<OperationId>,
     /// The end of the wait for a good relist; none while there is nothing to wait for. A call that hangs must not be
     /// waited for.
     overdue: Option<OperationId>,
+}
+
+/// A look that is to come when what was done to a pod has settled.
+struct Soon {
+    timer: OperationId,
+    /// The parts that the pod's worker knows of, once it has asked for the look.
+    known: Option<Arc<RuntimePod>>,
+    /// Containers and sandboxes that events named since.
+    heard: BTreeSet<ContainerId>,
+}
+
+impl Soon {
+    /// The parts to look at, if whoever asked knows of all that events named. Nobody else makes containers in a pod; those of
+    /// a call whose answer was lost are found by the next relist or event.
+    fn basis(self) -> Option<Basis> {
+        let known = self.known?;
+        let has = |id: &str| {
+            known.containers.iter().any(|one| one.id.as_str() == id)
+                || known.sandboxes.iter().any(|one| one.id.as_str() == id)
+        };
+        self.heard.iter().all(|id| has(id.as_str())).then_some(Basis::Known(known))
+    }
+}
+
+/// The knowledge that a look at a pod begins with.
+enum Basis {
+    /// None: its parts are listed.
+    Nothing,
+    /// The parts that a relist has just shown.
+    Parts(PodParts),
+    /// The parts that its worker knows of.
+    Known(Arc<RuntimePod>),
 }
 
 impl Actor for Pleg {
@@ -126,8 +158,11 @@ impl Actor for Pleg {
             PlegMsg::Relist(step) => self.step_relist(step, context),
             PlegMsg::Look(step) => self.step_look(step, context),
             PlegMsg::Stream(step) => self.step_stream(step, context),
-            PlegMsg::Inspect(uid) => self.inspect(uid, None, context),
-            PlegMsg::InspectSoon(uid) => self.inspect_soon(uid, context),
+            PlegMsg::Inspect(uid) => self.inspect(uid, Basis::Nothing, context),
+            PlegMsg::InspectSoon(known) => {
+                let soon = self.inspect_soon(known.uid.clone(), context);
+                soon.known = Some(known);
+            }
             PlegMsg::Repeat => self.repeat(context),
             PlegMsg::RepeatSeen => self.repeat_seen(context),
             PlegMsg::Pods(reply) => {
@@ -149,12 +184,12 @@ impl Pleg {
     fn step_look(&mut self, step: LookStep, context: &mut Context<PlegMsg>) {
         match step {
             LookStep::LookDue(uid) => {
-                self.soon.remove(&uid);
-                self.inspect(uid, None, context);
+                let basis = self.soon.remove(&uid).and_then(Soon::basis).unwrap_or(Basis::Nothing);
+                self.inspect(uid, basis, context);
             }
             LookStep::InspectRetryDue(uid) => {
                 self.looks.waited(&uid);
-                self.inspect(uid, None, context);
+                self.inspect(uid, Basis::Nothing, context);
             }
             LookStep::Inspected(uid, outcome) => self.take_inspection(uid, outcome, context),
         }
@@ -230,17 +265,26 @@ impl Pleg {
 
     fn compare(&mut self, relist: Relist, context: &mut Context<PlegMsg>) {
         let diff = pleg_diff::diff(&self.last, &relist.pods);
-        self.last = relist.pods;
+        let mut before = std::mem::replace(&mut self.last, relist.pods);
         self.accounts.take_names(&relist.names);
         for uid in &diff.changed {
+            // A look that is newer has told of it, or will. The next relist is compared with that.
+            let is_told = self.accounts.get(uid).is_some_and(|known| known.taken > relist.taken);
+            if is_told || self.looks.began_after(uid, relist.taken) {
+                match before.remove(uid) {
+                    Some(record) => drop(self.last.insert(uid.clone(), record)),
+                    None => drop(self.last.remove(uid)),
+                }
+                continue;
+            }
             let (known, record) = (self.accounts.get(uid), self.last.get(uid));
             let of_relist = |record| {
                 let name = relist.names.get(uid)?.clone();
                 PodParts::of_relist(relist.taken, name, record, known.map(|known| &**known))
             };
             // Else looked at by UID, so that also what is gone is told with the next account.
-            let parts = record.and_then(of_relist);
-            self.inspect(uid.clone(), parts, context);
+            let basis = record.and_then(of_relist).map_or(Basis::Nothing, Basis::Parts);
+            self.inspect(uid.clone(), basis, context);
         }
         let told = PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names, running: relist.running };
         if !context.try_tell(&self.args.pod_manager, told) {
@@ -252,16 +296,22 @@ impl Pleg {
         }
     }
 
-    /// Looks at the pod, from these parts on if a relist tells them.
-    fn inspect(&mut self, uid: PodUid, parts: Option<PodParts>, context: &mut Context<PlegMsg>) {
-        if !self.looks.begin(&uid) {
+    /// Looks at the pod, from what is known of it on.
+    fn inspect(&mut self, uid: PodUid, basis: Basis, context: &mut Context<PlegMsg>) {
+        let now = context.clock().stamp();
+        if !self.looks.begin(&uid, now) {
             return;
         }
-        if let Some(timer) = self.soon.remove(&uid) {
-            context.cancel(timer);
+        if let Some(soon) = self.soon.remove(&uid) {
+            context.cancel(soon.timer);
         }
         let (looker, observer) = (Arc::clone(&self.looker), Arc::clone(&self.args.observer));
         let known = self.accounts.get(&uid).cloned();
+        let (parts, known) = match basis {
+            Basis::Nothing => (None, known),
+            Basis::Parts(parts) => (Some(parts), known),
+            Basis::Known(known) => (Some(PodParts::of_known(now, &known)), Some(known)),
+        };
         let (about, asked) = (uid.clone(), uid.clone());
         let work = async move {
             let began = looker.clock.uptime();
@@ -274,9 +324,10 @@ impl Pleg {
         context.start("inspect pod", about.as_str(), work, ended);
     }
 
-    fn inspect_soon(&mut self, uid: PodUid, context: &mut Context<PlegMsg>) {
+    fn inspect_soon(&mut self, uid: PodUid, context: &mut Context<PlegMsg>) -> &mut Soon {
         let due = PlegMsg::Look(LookStep::LookDue(uid.clone()));
-        self.soon.entry(uid).or_insert_with(|| context.after(LOOK_PAUSE, due));
+        let soon = || Soon { timer: context.after(LOOK_PAUSE, due), known: None, heard: BTreeSet::new() };
+        self.soon.entry(uid).or_insert_with(soon)
     }
 
     fn take_inspection(
@@ -312,7 +363,7 @@ impl Pleg {
             }
         }
         if self.looks.take_again(&uid) {
-            self.inspect(uid, None, context);
+            self.inspect(uid, Basis::Nothing, context);
         }
     }
 
@@ -383,8 +434,10 @@ impl Pleg {
             return self.relist(context); // An event that does not say whose, about what no known pod holds.
         };
         match event.kind {
-            ContainerEventKind::Created | ContainerEventKind::Started => self.inspect_soon(uid, context),
-            ContainerEventKind::Stopped | ContainerEventKind::Deleted => self.inspect(uid, None, context),
+            ContainerEventKind::Created | ContainerEventKind::Started => {
+                self.inspect_soon(uid, context).heard.insert(event.container_id);
+            }
+            ContainerEventKind::Stopped | ContainerEventKind::Deleted => self.inspect(uid, Basis::Nothing, context),
         }
     }
 
