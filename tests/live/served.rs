@@ -237,7 +237,7 @@ fn a_pod_comes_runs_and_goes() {
     assert!(ending["metadata"]["deletionTimestamp"].is_string(), "{ending:#}");
     served.wait_event(&shown, "Killing");
     served.wait_no_pod("web");
-    assert_eq!(served.containers_of("web").len(), 0, "gone from the API server, and still there");
+    served.wait_gone("web");
     let Farewell { lived, last } = farewell.lock().unwrap().take().expect("the agent took it away");
     assert!(!lived, "gone from the API server while its process lived");
     assert_eq!(container_status(&last, "main")["state"]["terminated"]["exitCode"], 3, "{last:#}");
