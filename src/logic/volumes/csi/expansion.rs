@@ -150,7 +150,9 @@ pub enum CallEnd {
     Unsupported(String),
     /// It failed.
     Failed(CallError),
-    /// There was no call, for this reason: the driver is away, or its secret cannot be read.
+    /// There was no call, for this reason: its secret cannot be read. It counts as refused, as upstream counts it.
+    NoSecret(String),
+    /// There was no call, for this reason: the driver is away, and may be back soon.
     NotAsked(String),
 }
 
@@ -158,7 +160,7 @@ impl CallEnd {
     fn is_final(&self) -> bool {
         match self {
             Self::Failed(error) => error.is_final(),
-            Self::Unsupported(_) => true,
+            Self::Unsupported(_) | Self::NoSecret(_) => true,
             Self::Done | Self::NotAsked(_) => false,
         }
     }
@@ -180,7 +182,7 @@ impl CallEnd {
         match self {
             Self::Done => String::new(),
             Self::Unsupported(driver) => format!("NodeExpand is not supported by the CSI driver {driver}"),
-            Self::NotAsked(why) => why.clone(),
+            Self::NoSecret(why) | Self::NotAsked(why) => why.clone(),
             Self::Failed(error) if self.is_infeasible() => {
                 format!("Expander.NodeExpand failed to expand the volume {error}")
             }

@@ -189,7 +189,7 @@ impl Growing<'_> {
         let secrets: Texts = match task.secret_of("NodeExpandSecretRef", source.expand_secret.as_ref()).await {
             Ok(secrets) => secrets,
             Err(why) => {
-                return CallEnd::NotAsked(format!("expander.NodeExpand failed to get NodeExpandSecretRef: {why}"));
+                return CallEnd::NoSecret(format!("expander.NodeExpand failed to get NodeExpandSecretRef: {why}"));
             }
         };
         let found = Found { capabilities: served.can, secrets, ..Found::default() };

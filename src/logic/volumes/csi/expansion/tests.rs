@@ -187,6 +187,9 @@ fn a_failure_is_told_by_what_the_driver_said() {
     assert_eq!(of(&failed(Code::Unavailable), &known("1Gi")), uncertain);
     let away = CallEnd::NotAsked("driver name d not found".into());
     assert_eq!(of(&away, &known("1Gi")), (None, None, false, false, Some("driver name d not found".into())));
+    let why = "expander.NodeExpand failed to get NodeExpandSecretRef: no";
+    let no_secret = (None, Some(format!("failed to expand pvc with {why}")), true, false, Some(why.into()));
+    assert_eq!(of(&CallEnd::NoSecret(why.into()), &known("1Gi")), no_secret);
     let unsupported = "NodeExpand is not supported by the CSI driver d";
     let refusal =
         (None, Some(format!("failed to expand pvc with {unsupported}")), true, false, Some(unsupported.into()));
