@@ -51,7 +51,7 @@ pub struct Args {
 pub struct PluginWatcher {
     args: Args,
     states: PluginStates,
-    /// Those who use plugins know which sockets there were at the first look.
+    /// Those who use plugins know which sockets there were at the first look, and which are left.
     looked: bool,
     scanning: bool,
     scan_again: bool,
@@ -126,11 +126,7 @@ impl PluginWatcher {
                 match outcome.into_result() {
                     Ok(sockets) => {
                         if !self.looked {
-                            let all = PluginNews::Sockets(Arc::new(sockets.keys().cloned().collect()));
-                            let kinds = PluginKind::iter().filter(|kind| taker(*kind).is_some());
-                            // Each one gets the news, whether or not the one before had room.
-                            let told: Vec<bool> = kinds.map(|kind| self.tell(kind, all.clone(), context)).collect();
-                            self.looked = !told.contains(&false);
+                            self.keep_only(Arc::new(sockets.keys().cloned().collect()), context);
                         }
                         return Some(Input::Seen(sockets));
                     }
@@ -239,7 +235,16 @@ impl PluginWatcher {
                 tracing::info!(kind = %plugin.kind, name = plugin.name, "plugin is gone");
                 self.tell(plugin.kind, PluginNews::Gone(Arc::clone(&plugin)), context);
             }
+            Action::KeepOnly(sockets) => self.keep_only(sockets, context),
         }
+    }
+
+    /// Tells all who use plugins that there are no others. Where somebody had no room, it does so again after the next look.
+    fn keep_only(&mut self, sockets: Arc<BTreeSet<String>>, context: &Context<PluginWatcherMsg>) {
+        let kinds = PluginKind::iter().filter(|kind| taker(*kind).is_some());
+        let told = kinds.map(|kind| self.tell(kind, PluginNews::Sockets(Arc::clone(&sockets)), context));
+        // Each one gets the news, whether or not the one before had room.
+        self.looked = !told.collect::<Vec<_>>().contains(&false);
     }
 
     /// Tells the actor that uses such plugins; says whether there was room. One that is down has all repeated.

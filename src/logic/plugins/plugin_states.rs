@@ -82,6 +82,9 @@ pub enum Action {
     HandOver(Arc<Plugin>),
     /// Tell that actor that it is gone.
     TakeBack(Arc<Plugin>),
+    /// Tell all actors that use plugins which sockets are left. One is gone that was not handed over yet, but may have been before
+    /// the last start of `PluginWatcher`.
+    KeepOnly(Arc<BTreeSet<String>>),
     /// Tell the plugin the verdict.
     Notify {
         /// Which.
@@ -194,10 +197,21 @@ impl PluginStates {
         let is_same = |path: &String, state: &SocketState| sockets.get(path) == Some(&state.identity);
         let gone: Vec<String> =
             self.sockets.iter().filter(|(path, state)| !is_same(path, state)).map(|(path, _)| path.clone()).collect();
+        let mut left: BTreeSet<String> = sockets.keys().cloned().collect();
+        let mut is_unsure = false;
         for path in gone {
             self.retries.reset(&path);
             let state = self.sockets.remove(&path).expect("it was found there");
-            actions.extend(state.plugin.filter(|_| state.is_handed_over).map(Action::TakeBack));
+            match state.plugin.filter(|_| state.is_handed_over) {
+                Some(plugin) => actions.push(Action::TakeBack(plugin)),
+                None => {
+                    left.remove(&path); // Another one that is there by now is handed over itself.
+                    is_unsure = true;
+                }
+            }
+        }
+        if is_unsure {
+            actions.push(Action::KeepOnly(Arc::new(left)));
         }
         for (path, identity) in sockets {
             if !self.sockets.contains_key(&path) {

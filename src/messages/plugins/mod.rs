@@ -17,6 +17,7 @@ pub enum PluginNews {
     Came(Arc<Plugin>),
     /// A plugin that came is gone.
     Gone(Arc<Plugin>),
-    /// All sockets that there are, after a start of `PluginWatcher`: a plugin at any other one is gone.
+    /// All sockets that there are, after a start of `PluginWatcher` and when one is gone that it had not handed over yet: a plugin at
+    /// any other one is gone.
     Sockets(Arc<BTreeSet<String>>),
 }

@@ -40,6 +40,10 @@ fn notify(attempt: u64, refusal: Option<&str>) -> Action {
     Action::Notify { socket: SOCKET.into(), attempt, refusal: refusal.map(str::to_owned) }
 }
 
+fn keep_only(sockets: &[&str]) -> Action {
+    Action::KeepOnly(Arc::new(sockets.iter().map(|socket| (*socket).to_owned()).collect()))
+}
+
 fn stage(states: &PluginStates) -> Stage {
     states.views()[0].stage
 }
@@ -102,7 +106,7 @@ fn a_refused_plugin_hears_why_and_is_not_handed_over() {
     assert_eq!(states.step(greeted(1, "DRAPlugin"), at(0)), [notify(1, Some(why))]);
     assert_eq!(states.step(notified(1, Ok(())), at(0)), []);
     assert_eq!((stage(&states), states.views()[0].last_error.as_deref()), (Stage::Failed, Some(why)));
-    assert_eq!(states.step(seen(&[]), at(1)), [], "nobody has it");
+    assert_eq!(states.step(seen(&[]), at(1)), [keep_only(&[])], "nobody has it");
 }
 
 #[test]
@@ -112,7 +116,18 @@ fn a_driver_that_was_tried_in_vain_is_not_taken_back() {
     states.step(greeted(1, "CSIPlugin"), at(0));
     let refused = states.step(judged(1, Err(Refusal::Failed("no node ID".into()))), at(0));
     assert_eq!(refused, [notify(1, Some("RegisterPlugin error -- plugin registration failed with err: no node ID"))]);
-    assert_eq!(states.step(seen(&[]), at(1)), []);
+    assert_eq!(states.step(seen(&[]), at(1)), [keep_only(&[])]);
+}
+
+/// RES-47: a socket that goes before it is handed over may be of a plugin that was, before the last start.
+#[test]
+fn all_hear_which_sockets_are_left_when_one_goes_that_was_never_handed_over() {
+    let mut states = states();
+    let other = "/r/other.sock";
+    states.step(seen(&[(SOCKET, 1), (other, 2)]), at(0));
+    assert_eq!(states.step(seen(&[(other, 2)]), at(1)), [keep_only(&[other])]);
+    // Another socket at the same place is no reason to keep the plugin of the first one.
+    assert_eq!(states.step(seen(&[(other, 3), (SOCKET, 4)]), at(2)).first(), Some(&keep_only(&[SOCKET])));
 }
 
 #[test]
