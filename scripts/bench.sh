@@ -23,7 +23,8 @@ now_ms() { date +%s%3N; }
 figure() { printf '%-52s %10s %s\n' "$1" "$2" "$3"; }
 cpu_ticks() { sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'; }
 memory_kib() { awk -v key="$2:" '$1 == key { sum += $2 } END { print sum + 0 }' "/proc/$1/smaps_rollup"; }
-private_kib() { echo $(($(memory_kib "$1" Private_Clean) + $(memory_kib "$1" Private_Dirty))); }
+# Without clean pages, which are the executable's own, and which the kernel takes back at will.
+private_kib() { memory_kib "$1" Private_Dirty; }
 running() { ctr_ tasks ls 2>/dev/null | awk '$3 == "RUNNING"' | wc -l; }
 
 clean_up() {
