@@ -81,6 +81,8 @@ pub struct SimContainer {
     pub ended: Arc<Notify>,
     /// CDI devices that it was made with.
     pub devices: Vec<String>,
+    /// The paths of the host's devices that it was made with.
+    pub host_devices: Vec<String>,
     /// The runtime lost track of it once.
     pub was_unknown: bool,
     /// The image's name in the pod, by which it is shown.
@@ -201,6 +203,12 @@ impl Containers {
         running.find(|one| one.mounts.iter().any(|mount| mount.host_path.starts_with(path))).map(SimContainer::label)
     }
 
+    /// A container that may run and has this device of the host.
+    pub fn user_of_host_device(&self, path: &str) -> Option<String> {
+        let mut running = self.containers.values().filter(|one| one.may_run());
+        running.find(|one| one.host_devices.iter().any(|device| device == path)).map(SimContainer::label)
+    }
+
     /// Whether a container's sandbox works.
     pub fn is_in_ready_sandbox(&self, container: &SimContainer) -> bool {
         self.sandboxes.get(&container.sandbox).is_some_and(|sandbox| sandbox.state == SandboxState::Ready)
@@ -306,6 +314,7 @@ impl Containers {
             swap: 0,
             ended: Arc::default(),
             devices: config.cdi_devices.clone(),
+            host_devices: config.devices.iter().map(|device| device.host_path.clone()).collect(),
             was_unknown: false,
             created_at: now,
             reason: "",

@@ -85,6 +85,9 @@ pub const STAGED_FIRST: &str = "staged-first";
 pub const STAGED_OUTLIVES: &str = "staged-outlives";
 /// Once quiet: drivers have nothing prepared, published or staged that no pod wants.
 pub const DRIVERS_IDLE: &str = "drivers-idle";
+/// Once quiet: a volume that pods have is as large as its claim wants, unless the claim says why not; no claim has more than
+/// its driver.
+pub const VOLUMES_GROWN: &str = "volumes-grown";
 /// A cluster in which nothing happens is asked next to nothing.
 pub const API_BOUNDED: &str = "api-bounded";
 

@@ -1,5 +1,7 @@
 //! Negative tests of the invariants about drivers, in the form of [`super::negative_tests`].
 
+use serde_json::json;
+
 use super::invariants::*;
 use super::negative_tests::{Rogue, alone, in_cluster, shows, trips};
 use super::node::plugins::calls::PluginOutlet;
@@ -8,7 +10,7 @@ use super::node::plugins::dra::Prepared;
 use super::world::drivers::{DISK, DRA, GPU};
 use super::{Options, SimPod, World};
 use crate::actors::kit::trace::lock;
-use crate::cri::{ContainerConfig, Mount, RuntimeService};
+use crate::cri::{ContainerConfig, Device, Mount, RuntimeService};
 use crate::logic::plugins::claims::drivers::Service;
 use crate::logic::plugins::claims::{ClaimId, ClaimKey};
 use crate::logic::volumes::csi::names::DevicePlace;
@@ -16,7 +18,7 @@ use crate::logic::volumes::csi::requests::{Access, AccessMode, Capability, Publi
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::VolumePlace;
 use crate::platform::plugins::{CsiCalls, DraCalls};
-use crate::platform::volumes::csi::pod_mount_path;
+use crate::platform::volumes::csi::{CsiHost, target_path};
 
 /// The first container of a pod, started with these devices and mounts.
 async fn started(world: &World, pod: &SimPod, cdi_devices: Vec<String>, mounts: Vec<Mount>) -> Rogue {
@@ -99,10 +101,14 @@ fn capability() -> Capability {
 
 impl Volumes {
     async fn begin(world: &World) -> Self {
+        Self::of(world, false).await
+    }
+
+    async fn of(world: &World, is_device: bool) -> Self {
         let at = world.add_csi_driver(DISK, true);
         let drivers = PluginOutlet::new(&Rogue::of(world, &SimPod::of("other", "run")).await.outlet);
         let plugin = "kubernetes.io~csi".to_owned();
-        let place = VolumePlace { uid: "u".into(), plugin, name: "data".to_owned(), is_device: false };
+        let place = VolumePlace { uid: "u".into(), plugin, name: "data".to_owned(), is_device };
         let device = DevicePlace::FileSystem { driver: DISK.to_owned(), digest: "0a".to_owned() };
         let staging = device.staging_path("/var/lib/kubelet".as_ref()).display().to_string();
         let mut disk = lock(&world.node().disk);
@@ -125,7 +131,7 @@ impl Volumes {
     }
 
     fn target(&self) -> String {
-        pod_mount_path("/var/lib/kubelet", &self.place)
+        target_path("/var/lib/kubelet", &self.place)
     }
 
     async fn publish(&self, volume: &str, staging: &str) {
@@ -179,6 +185,56 @@ fn a_container_whose_volume_is_not_published_any_more_is_seen() {
         started(&world, &SimPod::of("one", "run"), vec![], mounts).await;
         volumes.drivers.unpublish(&volumes.at, "h", &volumes.target()).await.expect("unpublished");
     });
+}
+
+#[test]
+fn a_device_that_is_not_mapped_for_its_container_any_more_is_seen() {
+    trips(VOLUMES_OUTLIVE, in_cluster(), |world| async move {
+        let volumes = Volumes::of(&world, true).await;
+        volumes.publish("h", "").await;
+        let host_path = volumes.drivers.map_device(&volumes.place).await.expect("mapped");
+        let rogue = Rogue::of(&world, &SimPod::of("one", "run")).await;
+        let sandbox = rogue.sandbox().await;
+        let devices = vec![Device { container_path: "/dev/data".to_owned(), host_path, permissions: "mrw".to_owned() }];
+        let config = ContainerConfig { devices, ..rogue.container_config(0) };
+        let id = rogue.outlet.create_container(&sandbox, &config, &rogue.sandbox_config()).await.expect("made");
+        rogue.outlet.start_container(&id).await.expect("started");
+        volumes.drivers.unmap_device(&volumes.place).await.expect("unmapped");
+    });
+}
+
+#[test]
+fn a_device_unpublished_while_it_is_mapped_is_seen() {
+    trips(VOLUMES_OUTLIVE, in_cluster(), |world| async move {
+        let volumes = Volumes::of(&world, true).await;
+        volumes.publish("h", "").await;
+        volumes.drivers.map_device(&volumes.place).await.expect("mapped");
+        volumes.drivers.unpublish(&volumes.at, "h", &volumes.target()).await.expect("unpublished");
+    });
+}
+
+#[test]
+fn a_volume_smaller_than_its_claim_says_or_wants_is_seen() {
+    let spoils: [fn(&World); 2] = [
+        |world| world.grow_volume("data"),
+        |world| {
+            let status = json!({ "status": { "capacity": { "storage": "2Gi" } } });
+            let place = "/api/v1/namespaces/default/persistentvolumeclaims/data/status";
+            world.api().admin("PATCH", place, status).expect("it is there");
+        },
+    ];
+    for spoil in spoils {
+        let pods = [SimPod::of("one", "run")];
+        shows(VOLUMES_GROWN, Options { plugins: true, ..in_cluster() }, &pods, move |world| {
+            world.add_volume("data", DISK);
+            let uid = world.api_pod("one").expect("it is there")["metadata"]["uid"].clone();
+            let (driver, volume) = (DISK.to_owned(), "handle-data".to_owned());
+            let published = Published { driver, volume, staging: String::new(), content: Texts::new() };
+            let path = format!("/pods/{}", uid.as_str().unwrap_or_default());
+            lock(&world.node().plugins.volumes).published.insert(path, published);
+            spoil(world);
+        });
+    }
 }
 
 #[test]

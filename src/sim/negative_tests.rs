@@ -63,6 +63,7 @@ const TRIPPED: &[&str] = &[
     STAGED_FIRST,
     STAGED_OUTLIVES,
     DRIVERS_IDLE,
+    VOLUMES_GROWN,
 ];
 
 pub(super) fn alone() -> Options {

@@ -235,6 +235,14 @@ impl SimPod {
         self.volume(claim, json!({ "persistentVolumeClaim": { "claimName": claim } }))
     }
 
+    /// The last container has a persistent volume as a device, by its claim.
+    #[must_use]
+    pub fn block(mut self, claim: &str) -> Self {
+        let devices = json!([{ "name": claim, "devicePath": format!("/dev/{claim}") }]);
+        self.containers.last_mut().expect("a container").fields.push(("volumeDevices", devices));
+        self.persistent(claim)
+    }
+
     /// Whether one of its containers asks for devices.
     pub fn asks_for_devices(&self) -> bool {
         self.init.iter().chain(&self.containers).any(|spec| !spec.devices().is_empty())
@@ -255,7 +263,7 @@ impl SimPod {
         self.field("lifecycle", Value::Object(all.collect()))
     }
 
-    /// A volume of this source, mounted by the last container, unless its field `volumeMounts` is given.
+    /// A volume of this source, mounted by the last container, unless its field `volumeMounts` is given, or it is a device.
     #[must_use]
     pub fn volume(mut self, name: &str, source: Value) -> Self {
         self.volumes.push((name.to_owned(), source));
@@ -303,7 +311,10 @@ impl SimPod {
         let mut containers = all(&self.containers);
         let place = |name: &String| json!({ "name": name, "mountPath": format!("/{name}") });
         if let Some(last) = containers.last_mut().filter(|last| last["volumeMounts"].is_null()) {
-            last["volumeMounts"] = self.volumes.iter().map(|(name, _)| place(name)).collect();
+            let devices = last["volumeDevices"].as_array().cloned().unwrap_or_default();
+            let is_device = |name: &String| devices.iter().any(|one| one["name"] == **name);
+            let mounted = self.volumes.iter().map(|(name, _)| name).filter(|name| !is_device(name));
+            last["volumeMounts"] = mounted.map(place).collect();
         }
         let volume = |(name, source): &(String, Value)| {
             let mut volume = source.clone();

@@ -51,7 +51,8 @@ pub fn check(
             }
             true
         }
-        "services" | "runtimeclasses" | "csidrivers" | "persistentvolumeclaims" | "persistentvolumes" => reads,
+        "services" | "runtimeclasses" | "csidrivers" | "persistentvolumes" => reads,
+        "persistentvolumeclaims" => reads || (verb == "patch" && target.subresource.as_deref() == Some("status")),
         "volumeattachments" | "resourceclaims" => verb == "get",
         "resourceslices" => verb == "deletecollection" && equal(selection, "spec.nodeName") == Some(node),
         "serviceaccounts" => {

@@ -84,6 +84,8 @@ pub struct CsiFiles {
     pub devices: BTreeMap<DevicePlace, Option<VolumeData>>,
     /// Of pods.
     pub pods: BTreeMap<VolumePlace, VolumeData>,
+    /// The devices that are mapped for pods.
+    pub mapped: BTreeSet<VolumePlace>,
 }
 
 /// A file that is there from the beginning; `None` when it is not any more.

@@ -25,6 +25,7 @@ use crate::cri::{
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::sim::faults::Fault;
 use crate::sim::invariants::VOLUMES_OUTLIVE;
+use crate::sim::node::plugins::Plugins;
 
 /// Added to a stop's grace period for its deadline (CRI-02).
 const STOP_MARGIN: Duration = Duration::from_secs(120);
@@ -319,6 +320,9 @@ impl RuntimeService for Outlet {
             node.invariants.broken(VOLUMES_OUTLIVE, format!("{} is made without {missing}", config.metadata.name));
         }
         for missing in node.plugins.unpublished(&config.mounts).iter().filter(|_| self.is_alive()) {
+            node.invariants.broken(VOLUMES_OUTLIVE, format!("{} is made without {missing}", config.metadata.name));
+        }
+        for missing in Plugins::unmapped(&lock(&node.disk), &config.devices).iter().filter(|_| self.is_alive()) {
             node.invariants.broken(VOLUMES_OUTLIVE, format!("{} is made without {missing}", config.metadata.name));
         }
         self.call(Call::changing("CreateContainer"), move |node| create(node, &sandbox, &config)).await

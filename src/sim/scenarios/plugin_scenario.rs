@@ -23,6 +23,7 @@ fn begin(world: &World) {
     world.share_claim("shared", DRA);
     ["data-0", "data-1"].iter().for_each(|name| world.add_volume(name, DISK));
     world.add_volume("data-2", SHARE);
+    world.add_block_volume("disk", DISK);
 }
 
 /// The pods of the scenario, by turns.
@@ -32,7 +33,7 @@ pub fn pod(number: usize) -> SimPod {
     match number % 12 {
         0 => SimPod::of(&name, "run").device(GPU, 1).persistent("data-0").grace(3),
         1 => SimPod::of(&name, "run").claim(DRA),
-        2 => SimPod::of(&name, "run").persistent("data-0").persistent("data-1"),
+        2 => SimPod::of(&name, "run").persistent("data-0").persistent("data-1").block("disk"),
         3 => SimPod::of(&name, "exit 0 after 5s").device(GPU, 1).restarts("Never"),
         4 => SimPod::new(&name).init("setup", "exit 0 after 2s").container("main", "run").device(NIC, 1).grace(2),
         5 => SimPod::of(&name, "run").shared_claim("shared").grace(2),
@@ -40,7 +41,7 @@ pub fn pod(number: usize) -> SimPod {
         7 => SimPod::of(&name, "exit 1 after 4s").shared_claim("shared").persistent("data-2"),
         8 => SimPod::of(&name, "exit 0 after 4s").restarts("Never").claim(DRA).persistent("data-1"),
         9 => SimPod::of(&name, "run").device(NIC, 1).container("side", "run").device(GPU, 1),
-        10 => SimPod::of(&name, "exit 1 after 4s").device(GPU, 1),
+        10 => SimPod::of(&name, "exit 1 after 4s").device(GPU, 1).block("disk"),
         _ => SimPod::of(&name, "run").volume("own", inline).persistent("data-2"),
     }
 }
@@ -60,7 +61,7 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
         world.sleep(world.random().between(seconds(1), seconds(8))).await;
         let number = usize::try_from(world.random().below(pods as u64)).unwrap_or_default();
         let name = pod(number).name;
-        match world.random().below(7) {
+        match world.random().below(8) {
             0 | 1 => world.delete_pod(&name, None),
             2 => world.delete_pod(&name, Some(0)),
             3 => {
@@ -71,6 +72,10 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
                         None
                     }
                 };
+            }
+            4 => {
+                let volumes = ["data-0", "data-1", "data-2", "disk"];
+                world.grow_volume(volumes[usize::try_from(world.random().below(4)).unwrap_or_default()]);
             }
             _ => drop(world.create(&pod(number))), // It may be there still, or have no place here.
         }
@@ -95,6 +100,7 @@ pub async fn short(world: World) {
     world.sleep(seconds(2)).await;
     [GPU, DISK, DRA].iter().for_each(|name| world.start_driver(name));
     world.delete_pod(&pod(4).name, Some(0));
+    world.grow_volume("data-2");
     drop(world.create(&pod(7)));
     drop(world.create(&pod(9)));
     world.sleep(seconds(5)).await;

@@ -21,6 +21,9 @@ const ROUND: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// Where the API has claims and attachments.
 const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+/// Where it has persistent volumes and their claims.
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+const VOLUME_CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
@@ -28,6 +31,11 @@ fn text(value: &Value) -> &str {
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
+}
+
+/// An amount of storage, where it is given in whole GiB.
+pub(super) fn gibibytes(amount: &Value) -> Option<i64> {
+    text(amount).strip_suffix("Gi")?.parse().ok()
 }
 
 /// The claim that an entry of a pod means.
@@ -127,25 +135,60 @@ impl World {
 
     /// Somebody makes a persistent volume of a driver, bound to a claim of the same name.
     pub fn add_volume(&self, name: &str, driver: &str) {
+        self.add_volume_of(name, driver, "Filesystem");
+    }
+
+    /// The same of one that pods have as a device.
+    pub fn add_block_volume(&self, name: &str, driver: &str) {
+        self.add_volume_of(name, driver, "Block");
+    }
+
+    fn add_volume_of(&self, name: &str, driver: &str, mode: &str) {
+        let requests = json!({ "storage": "1Gi" });
         let claim = json!({
             "metadata": { "name": name },
-            "spec": { "volumeName": name, "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+            "spec": {
+                "volumeName": name, "accessModes": ["ReadWriteOnce"], "volumeMode": mode, "resources": { "requests": requests },
+            },
             "status": { "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" } },
         });
-        let claims = format!("/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims");
-        let claim = self.api().admin("POST", &claims, claim).expect("the first of its name");
+        let claim = self.api().admin("POST", VOLUME_CLAIMS, claim).expect("the first of its name");
         let csi = json!({
             "driver": driver, "volumeHandle": format!("handle-{name}"), "fsType": "ext4", "volumeAttributes": { "of": name },
         });
         let volume = json!({
             "metadata": { "name": name },
             "spec": {
-                "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" }, "volumeMode": "Filesystem", "csi": csi,
+                "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" }, "volumeMode": mode, "csi": csi,
                 "claimRef": { "namespace": NAMESPACE, "name": name, "uid": claim["metadata"]["uid"] },
             },
             "status": { "phase": "Bound" },
         });
-        self.api().admin("POST", "/api/v1/persistentvolumes", volume).expect("the first of its name");
+        self.api().admin("POST", VOLUMES, volume).expect("the first of its name");
+    }
+
+    /// Somebody wants a volume to be larger by 1 GiB, and its resizer has done its part: the node is to do the rest. Not while
+    /// the node has not done it for the last time.
+    pub fn grow_volume(&self, name: &str) {
+        let claim = self.api().get("persistentvolumeclaims", NAMESPACE, name).expect("it is there");
+        let volume = self.api().get("persistentvolumes", "", name).expect("it is there");
+        let state = &claim["status"]["allocatedResourceStatuses"]["storage"];
+        if !state.is_null() && state != "NodeResizeInfeasible" {
+            return;
+        }
+        let size = gibibytes(&volume["spec"]["capacity"]["storage"])
+            .map(|size| json!({ "storage": format!("{}Gi", size + 1) }));
+        let size = size.expect("whole GiB");
+        self.node().story.tell("api", format!("{name} is to have {}", size["storage"]));
+        let place = format!("{VOLUME_CLAIMS}/{name}");
+        let patch = |place: &str, patch: Value| self.api().admin("PATCH", place, patch).expect("it is there");
+        patch(&place, json!({ "spec": { "resources": { "requests": size } } }));
+        patch(&format!("{VOLUMES}/{name}"), json!({ "spec": { "capacity": size } }));
+        let pending = json!({ "storage": "NodeResizePending" });
+        patch(
+            &format!("{place}/status"),
+            json!({ "status": { "allocatedResources": size, "allocatedResourceStatuses": pending } }),
+        );
     }
 
     /// The volumes of drivers with attachments that pods of the node want: by the Node's name of each, driver and handle.

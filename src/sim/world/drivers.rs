@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::World;
-use super::controllers::claim_of;
+use super::cluster::NAMESPACE;
+use super::controllers::{claim_of, gibibytes};
 use super::truth::Problem;
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
@@ -15,8 +16,9 @@ use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::sim::SimPod;
 use crate::sim::api_server::pods::is_over;
 use crate::sim::api_server::refusal::Refused;
-use crate::sim::invariants::DRIVERS_IDLE;
+use crate::sim::invariants::{DRIVERS_IDLE, VOLUMES_GROWN};
 use crate::sim::node::NODE_NAME;
+use crate::sim::node::plugins::csi::Volumes;
 use crate::sim::node::plugins::{Driver, ROOT};
 
 /// Resources of simulated device plugins.
@@ -71,11 +73,12 @@ impl World {
 
     /// A CSI driver is there from now on, and the cluster knows it. Gives its endpoint.
     pub fn add_csi_driver(&self, name: &str, stages: bool) -> String {
-        let capabilities = NodeCapabilities { stages, measures: true, ..NodeCapabilities::default() };
+        let capabilities = NodeCapabilities { stages, measures: true, expands: true, ..NodeCapabilities::default() };
         lock(&self.node().plugins.volumes).capabilities.insert(name.to_owned(), capabilities);
         let modes: &[&str] = if stages { &["Persistent"] } else { &["Persistent", "Ephemeral"] };
         let spec = json!({
             "attachRequired": stages, "podInfoOnMount": true, "volumeLifecycleModes": modes, "fsGroupPolicy": "None",
+            "requiresRepublish": !stages, "tokenRequests": [{ "audience": name }],
         });
         let object = json!({ "metadata": { "name": name }, "spec": spec });
         self.api().admin("POST", "/apis/storage.k8s.io/v1/csidrivers", object).expect("the first of its name");
@@ -173,5 +176,23 @@ pub(super) fn problems(world: &World) -> Vec<Problem> {
             problems.push((DRIVERS_IDLE, format!("{} of {} is staged", one.volume, one.driver)));
         }
     }
+    problems.extend(world.api().all("persistentvolumes").iter().filter_map(|volume| sizes(world, &volumes, volume)));
     problems
+}
+
+/// The fault of a persistent volume's size.
+fn sizes(world: &World, volumes: &Volumes, volume: &Value) -> Option<Problem> {
+    let csi = &volume["spec"]["csi"];
+    let (driver, handle) = (csi["driver"].as_str()?.to_owned(), csi["volumeHandle"].as_str()?.to_owned());
+    let claim = world.api().get("persistentvolumeclaims", NAMESPACE, volume["metadata"]["name"].as_str()?)?;
+    let status = &claim["status"];
+    let has = volumes.sizes.get(&(driver, handle.clone())).map_or(1, |bytes| bytes >> 30);
+    let (said, wanted) =
+        (gibibytes(&status["capacity"]["storage"])?, gibibytes(&volume["spec"]["capacity"]["storage"])?);
+    let is_excused = status["allocatedResourceStatuses"]["storage"] == "NodeResizeInfeasible"
+        || status["conditions"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "NodeResizeError"));
+    let is_used = volumes.published.values().any(|one| one.volume == handle);
+    let is_right = said <= has && (said >= wanted || !is_used || is_excused);
+    (!is_right)
+        .then(|| (VOLUMES_GROWN, format!("{handle} is to have {wanted} GiB, has {has}, and its claim: {status}")))
 }

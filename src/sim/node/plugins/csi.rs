@@ -6,6 +6,7 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::calls::{Call, PluginOutlet};
+use super::csi_host::device_path;
 use super::{Plugins, ROOT};
 use crate::actors::kit::trace::lock;
 use crate::cri::Mount;
@@ -49,6 +50,8 @@ pub struct Volumes {
     pub published: BTreeMap<String, Published>,
     /// Capabilities, by driver.
     pub capabilities: BTreeMap<String, NodeCapabilities>,
+    /// The size in bytes that a volume was grown to, by driver and its name of the volume.
+    pub sizes: BTreeMap<(String, String), i64>,
 }
 
 impl Plugins {
@@ -124,12 +127,32 @@ fn publish(node: &Node, driver: String, order: &PublishRequest) -> Outcome {
 
 fn unpublish(node: &Node, volume: &str, target: &str) -> Outcome {
     let user = lock(&node.containers).user_of_path(target);
+    let is_mapped = lock(&node.disk).csi.mapped.iter().any(|place| target_path(ROOT, place) == target);
     lock(&node.plugins.volumes).published.remove(target);
     node.story.tell("driver", format!("unpublishes {volume} at {target}"));
     if let Some(user) = user {
         node.invariants.broken(VOLUMES_OUTLIVE, format!("{volume} is unpublished while {user} runs"));
     }
+    if is_mapped {
+        node.invariants.broken(VOLUMES_OUTLIVE, format!("{volume} is unpublished at {target} while it is mapped"));
+    }
     Ok(())
+}
+
+/// Grows a volume where it is staged, published or mapped. A driver knows of no other place.
+fn expand(node: &Node, driver: String, order: &ExpandRequest) -> Result<i64, (Code, String)> {
+    let ExpandRequest { volume, path, staging, required_bytes, .. } = order;
+    let is_mapped = lock(&node.disk).csi.mapped.iter().any(|place| device_path(place) == *path);
+    let mut volumes = lock(&node.plugins.volumes);
+    let is_staged = |at: &String| volumes.staged.get(at).is_some_and(|one| one.volume == *volume);
+    let is_there = is_mapped || is_staged(path) || volumes.published.get(path).is_some_and(|one| one.volume == *volume);
+    if !is_there || !(staging.is_empty() || is_staged(staging)) {
+        return Err((Code::NotFound, format!("{volume} is not at {path}, or not staged at {staging:?}")));
+    }
+    node.story.tell("driver", format!("grows {volume} to {required_bytes}"));
+    let size = volumes.sizes.entry((driver, volume.clone())).or_default();
+    *size = (*size).max(*required_bytes);
+    Ok(*size)
 }
 
 impl PluginOutlet {
@@ -189,8 +212,8 @@ impl CsiCalls for PluginOutlet {
     }
 
     async fn expand(&self, at: &str, request: ExpandRequest) -> Result<i64, CallError> {
-        let call = self.about_volume(at, "NodeExpandVolume", &request.volume);
-        self.call(call, move |_| Ok(request.required_bytes)).await
+        let (call, driver) = (self.about_volume(at, "NodeExpandVolume", &request.volume), self.driver_at(at));
+        self.call(call, move |node| expand(node, driver, &request)).await
     }
 
     fn open_calls(&self) -> Vec<(String, OpenCall)> {

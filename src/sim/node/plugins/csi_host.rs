@@ -4,15 +4,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::ROOT;
 use super::calls::PluginOutlet;
+use super::{Plugins, ROOT};
 use crate::actors::kit::trace::lock;
+use crate::cri::Device;
 use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::platform::volumes::csi::{CsiHost, DeviceHold, target_path};
 use crate::platform::volumes::{Progress, VolumeError};
+use crate::sim::invariants::VOLUMES_OUTLIVE;
 use crate::sim::node::Node;
+use crate::sim::node::disk::Disk;
+
+/// The folder of devices that are mapped for pods.
+const MAPPED: &str = "/dev/mapped/";
 
 fn still_mounted(path: &str) -> VolumeError {
     VolumeError::Failed { attempt: "remove", path: path.to_owned(), problem: format!("{path} is still mounted") }
@@ -20,6 +26,20 @@ fn still_mounted(path: &str) -> VolumeError {
 
 fn is_published(node: &Node, place: &VolumePlace) -> bool {
     lock(&node.plugins.volumes).published.contains_key(&target_path(ROOT, place))
+}
+
+/// Where a device that is mapped for a pod is.
+pub(super) fn device_path(place: &VolumePlace) -> String {
+    format!("{MAPPED}{}/{}", place.uid, place.name)
+}
+
+impl Plugins {
+    /// The first of these devices of the host that is to be a driver's volume and is not mapped.
+    pub fn unmapped(disk: &Disk, devices: &[Device]) -> Option<String> {
+        let of_drivers = devices.iter().map(|device| &device.host_path).filter(|path| path.starts_with(MAPPED));
+        let is_mapped = |path: &String| disk.csi.mapped.iter().any(|place| device_path(place) == *path);
+        of_drivers.into_iter().find(|path| !is_mapped(path)).cloned()
+    }
 }
 
 #[async_trait]
@@ -84,7 +104,7 @@ impl CsiHost for PluginOutlet {
 
     async fn forget_pod(&self, place: &VolumePlace) -> Result<(), VolumeError> {
         let work = |node: &Node| {
-            if is_published(node, place) {
+            if is_published(node, place) || lock(&node.disk).csi.mapped.contains(place) {
                 return Err(still_mounted(&target_path(ROOT, place)));
             }
             let mut disk = lock(&node.disk);
@@ -109,6 +129,29 @@ impl CsiHost for PluginOutlet {
 
     async fn own(&self, place: &VolumePlace, _: Ownership, _: Arc<Progress>) -> Result<(), VolumeError> {
         self.outlet.volume("give files to a group", place.to_string(), |_| ()).await
+    }
+
+    async fn map_device(&self, place: &VolumePlace) -> Result<String, VolumeError> {
+        let work = |node: &Node| {
+            if !is_published(node, place) {
+                let (path, problem) = (target_path(ROOT, place), "no such device".to_owned());
+                return Err(VolumeError::Failed { attempt: "map", path, problem });
+            }
+            lock(&node.disk).csi.mapped.insert(place.clone());
+            Ok(device_path(place))
+        };
+        self.outlet.volume("map device", place.to_string(), work).await?
+    }
+
+    async fn unmap_device(&self, place: &VolumePlace) -> Result<(), VolumeError> {
+        let work = |node: &Node| {
+            let user = lock(&node.containers).user_of_host_device(&device_path(place));
+            lock(&node.disk).csi.mapped.remove(place);
+            if let Some(user) = user {
+                node.invariants.broken(VOLUMES_OUTLIVE, format!("{place} is unmapped while {user} runs"));
+            }
+        };
+        self.outlet.volume("unmap device", place.to_string(), work).await
     }
 
     async fn clean_parts(&self, place: &VolumePlace) -> Result<(), VolumeError> {
