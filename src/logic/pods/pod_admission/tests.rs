@@ -6,7 +6,7 @@ use super::*;
 use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::pods::node_stop::PREEMPTED;
 
-fn pod(spec: Value) -> Pod {
+pub(super) fn pod(spec: Value) -> Pod {
     let mut pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}});
     for (field, value) in spec.as_object().expect("fields") {
         pod["spec"][field] = value.clone();
@@ -14,7 +14,7 @@ fn pod(spec: Value) -> Pod {
     serde_json::from_value(pod).expect("a pod")
 }
 
-fn node() -> Node {
+pub(super) fn node() -> Node {
     serde_json::from_value(json!({
         "metadata": {"name": "n1", "labels": {"disk": "ssd", "zone": "a", "cores": "8"}},
         "spec": {"taints": [{"key": "old", "effect": "NoExecute"}, {"key": "full", "effect": "NoSchedule"}]},
@@ -23,17 +23,17 @@ fn node() -> Node {
     .expect("a node")
 }
 
-fn reason(pod: &Pod, others: &[Pod]) -> String {
+pub(super) fn reason(pod: &Pod, others: &[Pod]) -> String {
     name_of(judge_among(pod, &room(others), &[], at(&node(), &NodeAbilities::default())).0)
 }
 
-fn room(pods: &[Pod]) -> Room {
+pub(super) fn room(pods: &[Pod]) -> Room {
     let numbered = pods.iter().enumerate().map(|(at, pod)| (PodUid::from(at.to_string()), Arc::new(pod.clone())));
     let numbered: Vec<_> = numbered.collect();
     Room::of(numbered.iter().map(|(uid, pod)| (uid, pod)), false)
 }
 
-fn name_of(verdict: Verdict) -> String {
+pub(super) fn name_of(verdict: Verdict) -> String {
     match verdict {
         Verdict::Admitted => "admitted".to_owned(),
         Verdict::NotYet { what, .. } => what.to_string(),
@@ -43,7 +43,7 @@ fn name_of(verdict: Verdict) -> String {
     }
 }
 
-fn at<'a>(node: &'a Node, abilities: &'a NodeAbilities) -> Surroundings<'a> {
+pub(super) fn at<'a>(node: &'a Node, abilities: &'a NodeAbilities) -> Surroundings<'a> {
     let takes_room = &|_: &PodUid, pod: &Pod| !is_over(pod);
     Surroundings {
         runs: &|_| false,
@@ -56,7 +56,7 @@ fn at<'a>(node: &'a Node, abilities: &'a NodeAbilities) -> Surroundings<'a> {
     }
 }
 
-fn tolerant() -> Value {
+pub(super) fn tolerant() -> Value {
     json!([{"operator": "Exists"}])
 }
 
