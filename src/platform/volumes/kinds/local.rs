@@ -13,19 +13,16 @@ use rustix::fs::FileType;
 use crate::logic::volumes::order::{LocalOrder, VolumePlace, plugin};
 use crate::platform::files::mount_table;
 use crate::platform::files::safe_path::Directory;
+use crate::platform::volumes::kinds::format::{Formatted, NotMounted};
 use crate::platform::volumes::layout::{Layout, PRIVATE, make_level, open_path, open_through, remove_empty};
 use crate::platform::volumes::locks::Locks;
 use crate::platform::volumes::mounts::{bind, is_mounted, make_read_only, unmount_all};
-use crate::platform::volumes::programs::{self, End, MountError, run};
+use crate::platform::volumes::programs;
 use crate::platform::volumes::progress::Progress;
 use crate::platform::volumes::{VolumeError, ownership};
 
 /// Where devices are mounted once for all pods, below `plugins`.
 const SHARED: [&str; 3] = ["kubernetes.io", "local-volume", "mounts"];
-/// The end of `blkid` for a device that holds nothing it knows.
-const UNFORMATTED: End = End::Code(2);
-/// The end of `fsck` when it found faults that it could not repair.
-const NOT_REPAIRED: End = End::Code(4);
 
 /// Has the volume at its place. Mounted already, it is left as it is, unless an earlier set-up was cut off between its steps:
 /// then those after the mount are done again. Gives a warning about its group, if one is due.
@@ -179,7 +176,13 @@ fn mount_device(layout: &Layout, name: &str, order: &LocalOrder) -> Result<Owned
     let shared = layout.make_shared(&SHARED).map_err(failed)?;
     make_level(&shared, name, PRIVATE).map_err(failed)?;
     if !is_mounted(&shared, name).map_err(failed)? {
-        format_and_mount(order, &path).map_err(|NotMounted { why, has_other }| {
+        let wanted = Formatted {
+            device: &order.source,
+            fs_type: &order.fs_type,
+            read_only: order.read_only,
+            options: &order.options,
+        };
+        wanted.mount(&path).map_err(|NotMounted { why, has_other }| {
             let _ = remove_empty(&shared, name);
             let (source, fs_type, path) = (&order.source, &order.fs_type, path.display());
             let text = format!("local: failed to mount device {source} at {path} (fstype: {fs_type}), error {why}");
@@ -188,110 +191,6 @@ fn mount_device(layout: &Layout, name: &str, order: &LocalOrder) -> Result<Owned
     }
     let opened = open_through(&shared, name).map_err(failed)?;
     rustix::io::fcntl_dupfd_cloexec(&opened, 0).map_err(|errno| failed(errno.into()))
-}
-
-/// Why a device was not mounted; most texts are upstream's.
-#[derive(Debug, thiserror::Error)]
-enum DeviceError {
-    #[error("{0:?} is no name of a file system")]
-    NoName(String),
-    #[error("cannot mount unformatted disk {0} as we are manipulating it in read-only mode")]
-    Unformatted(String),
-    #[error("failed to get disk format of disk {device}: {end}: {output}")]
-    Look { device: String, end: End, output: String },
-    #[error("format of disk {device:?} failed: type:({kind:?}) errcode:({end}) output:({output})")]
-    Format { device: String, kind: String, end: End, output: String },
-    #[error("'fsck' found errors on device {device} but could not correct them: {output}.")]
-    Broken { device: String, output: String },
-    #[error(transparent)]
-    Mount(#[from] MountError),
-}
-
-/// A device that was not mounted.
-struct NotMounted {
-    why: DeviceError,
-    /// Whether it was tried although the device holds something else than it is to hold.
-    has_other: bool,
-}
-
-impl From<DeviceError> for NotMounted {
-    fn from(why: DeviceError) -> Self {
-        Self { why, has_other: false }
-    }
-}
-
-/// Makes a file system on a device that holds nothing, looks over one that has something, and mounts it.
-fn format_and_mount(order: &LocalOrder, target: &Path) -> Result<(), NotMounted> {
-    let (device, wanted) = (order.source.as_str(), order.fs_type.as_str());
-    if !wanted.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err(DeviceError::NoName(wanted.to_owned()).into());
-    }
-    // However it is said that nothing is to be written, nothing is made or mended.
-    let read_only = order.read_only || order.options.iter().any(|option| option == "ro");
-    let held = held_by(device)?;
-    match &held {
-        None if read_only => return Err(DeviceError::Unformatted(device.to_owned()).into()),
-        None => make_file_system(device, wanted)?,
-        Some(_) if !read_only => check_file_system(device)?,
-        Some(_) => {}
-    }
-    let has_other = held.is_some_and(|held| held != wanted);
-    if has_other {
-        tracing::warn!(
-            device,
-            wanted,
-            "the disk holds something else than the file system that it is to be mounted as"
-        );
-    }
-    let mut options: Vec<&str> = order.options.iter().map(String::as_str).collect();
-    options.extend(order.read_only.then_some("ro"));
-    options.push("defaults");
-    programs::mount(wanted, &options, device, target).map_err(|why| NotMounted { why: why.into(), has_other })
-}
-
-/// The content of a device: `None` for nothing. A partition table is something, and no name of a file system.
-fn held_by(device: &str) -> Result<Option<String>, DeviceError> {
-    let found = run("blkid", &["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device], None);
-    if found.end == UNFORMATTED {
-        return Ok(None);
-    }
-    if !found.is_ok() {
-        let (device, output) = (device.to_owned(), found.output.trim().to_owned());
-        return Err(DeviceError::Look { device, end: found.end, output });
-    }
-    let named = |name: &str| found.output.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
-    Ok(match (named("PTTYPE="), named("TYPE=")) {
-        (Some(table), _) => Some(format!("partition table {table}")),
-        (None, kind) => kind.filter(|kind| !kind.is_empty()),
-    })
-}
-
-fn make_file_system(device: &str, kind: &str) -> Result<(), DeviceError> {
-    let options: &[&str] = match kind {
-        "ext3" | "ext4" => &["-F", "-m0"],
-        "xfs" => &["-f"],
-        _ => &[],
-    };
-    tracing::info!(device, kind, "making a file system on a disk that has none");
-    let made = run(&format!("mkfs.{kind}"), &[options, &[device]].concat(), None);
-    if made.is_ok() {
-        return Ok(());
-    }
-    let (device, kind) = (device.to_owned(), kind.to_owned());
-    Err(DeviceError::Format { device, kind, end: made.end, output: made.output })
-}
-
-/// A missing program, or a file system that it does not know, is no reason not to mount.
-fn check_file_system(device: &str) -> Result<(), DeviceError> {
-    let checked = run("fsck", &["-a", device], None);
-    match checked.end {
-        NOT_REPAIRED => Err(DeviceError::Broken { device: device.to_owned(), output: checked.output }),
-        End::Code(0 | 1) => Ok(()),
-        end => {
-            tracing::warn!(device, %end, output = checked.output, "`fsck` failed");
-            Ok(())
-        }
-    }
 }
 
 /// Unmounts the device, if there is one and no pod has the volume any more. Only under the volume's lock.
