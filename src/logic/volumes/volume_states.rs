@@ -7,6 +7,7 @@
 
 mod failures;
 mod mounted;
+pub mod slow_walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::order::VolumePlace;
+use crate::logic::volumes::order::VolumePlace;
 
 /// How long it takes before anything is said of it.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
