@@ -118,12 +118,10 @@ fn strange_resource<'a>((name, amount): (&'a String, &ApiQuantity), whose: Whose
 fn strange_sources(volume: &Volume) -> impl Iterator<Item = &'static str> {
     let sources = [
         ("cephfs", volume.cephfs.is_some()),
-        ("fc", volume.fc.is_some()),
         ("flexVolume", volume.flex_volume.is_some()),
         ("flocker", volume.flocker.is_some()),
         ("gitRepo", volume.git_repo.is_some()),
         ("glusterfs", volume.glusterfs.is_some()),
-        ("iscsi", volume.iscsi.is_some()),
         ("photonPersistentDisk", volume.photon_persistent_disk.is_some()),
         ("quobyte", volume.quobyte.is_some()),
         ("rbd", volume.rbd.is_some()),

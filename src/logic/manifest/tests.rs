@@ -244,11 +244,13 @@ fn references_to_the_api_are_refused_before_what_is_not_supported() {
 
 #[test]
 fn what_this_version_does_not_do_is_refused_with_every_path() {
-    let text = format!("{WEB}  volumes: [{{name: v, gitRepo: {{repository: r}}}}, {{name: w, fc: {{}}}}]\n");
+    let text = format!(
+        "{WEB}  volumes: [{{name: v, gitRepo: {{repository: r}}}}, {{name: w, flexVolume: {{driver: d/d}}}}]\n"
+    );
     assert_eq!(
         refusal(&text),
         "unsupported pod: [spec.volumes[0].gitRepo: volumes of this kind are not supported by this version, \
-         spec.volumes[1].fc: volumes of this kind are not supported by this version]"
+         spec.volumes[1].flexVolume: volumes of this kind are not supported by this version]"
     );
 }
 

@@ -235,5 +235,13 @@ pub fn repair_labels(node: &mut Node, architecture: &str) -> bool {
     changed
 }
 
+/// Whether the cluster attaches volumes to the node: the Node says so. Where there is no Node yet, it may.
+pub fn is_attached_by_cluster(node: Option<&Node>) -> bool {
+    let annotations = node.map(|node| node.metadata.annotations.as_ref());
+    annotations.is_none_or(|all| {
+        all.and_then(|all| all.get(CONTROLLER_ATTACH_ANNOTATION)).is_some_and(|value| value == "true")
+    })
+}
+
 #[cfg(test)]
 mod tests;

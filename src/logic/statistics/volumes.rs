@@ -137,7 +137,7 @@ pub fn measure(host_path: &str) -> Option<Measure> {
         plugin::EMPTY_DIR | plugin::CONFIG_MAP | plugin::SECRET | plugin::DOWNWARD_API | plugin::PROJECTED => {
             Some(Measure::Walk)
         }
-        plugin::LOCAL | plugin::NFS => Some(Measure::FileSystem),
+        plugin::LOCAL | plugin::NFS | plugin::ISCSI | plugin::FC => Some(Measure::FileSystem),
         _ => None,
     }
 }
@@ -223,6 +223,7 @@ mod tests {
             ("/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/cache", Some(Measure::Walk)),
             ("/var/lib/kubelet/pods/u/volumes/kubernetes.io~secret/s/", Some(Measure::Walk)),
             ("/var/lib/kubelet/pods/u/volumes/kubernetes.io~nfs/pv", Some(Measure::FileSystem)),
+            ("/var/lib/kubelet/pods/u/volumes/kubernetes.io~iscsi/pv", Some(Measure::FileSystem)),
             ("/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pv/mount", None),
             ("/data/host", None),
             ("", None),

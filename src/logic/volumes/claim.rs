@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod};
 
-use super::order::{ChangePolicy, HostPathKind, LocalOrder, Ownership, SetUp, VolumePlace, plugin};
-use super::plan::{check_host_path, goes_up, nfs_set_up, readers};
+use super::order::{HostPathKind, LocalOrder, Ownership, SetUp, VolumePlace, plugin};
+use super::plan::{check_host_path, disk_ownership, goes_up, nfs_set_up};
+use super::scsi::orders::{self, DiskOrder, DiskUser};
 use super::steps::VolumeStep;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::node_terms::matches_terms;
@@ -160,18 +161,32 @@ pub fn resolve(
         return Err(Unresolved::new(step, format!("no volume plugin matched: {kind} is not mounted by this version")));
     }
     let options = mount_options(volume, spec);
-    let takes_options = spec.local.is_some() || spec.nfs.is_some();
+    let is_disk = spec.iscsi.is_some() || spec.fc.is_some();
+    let takes_options = spec.local.is_some() || spec.nfs.is_some() || is_disk;
     if !block && !options.is_empty() && !takes_options {
         let problem = "mount options are not supported for this volume type";
         return Err(Unresolved::new(VolumeStep::MountOptions, problem));
     }
-    if block && spec.local.is_none() {
-        return Err(Unresolved::new(
-            VolumeStep::FindMapper,
-            "only local volumes are mapped as devices by this version",
-        ));
+    if block && spec.local.is_none() && !is_disk {
+        let problem = "volumes of this kind are not mapped as devices";
+        return Err(Unresolved::new(VolumeStep::FindMapper, problem));
+    }
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    if let Some(order) = orders::of_volume(volume, DiskUser { namespace, read_only }) {
+        let step = if block { VolumeStep::NewMapper } else { VolumeStep::NewMounter };
+        let order = order.map_err(|error| Unresolved::new(step, error.to_string()))?;
+        let order = DiskOrder { options, exclusive: is_for_one_pod(spec), ..order };
+        return Ok(on_disk(volume, uid, order, disk_ownership(pod, read_only)));
     }
     set_up(volume, spec, pod, uid, read_only, options).map_err(|problem| Unresolved { step, problem })
+}
+
+/// A disk of a storage network.
+fn on_disk(volume: &PersistentVolume, uid: &PodUid, order: DiskOrder, ownership: Ownership) -> Resolved {
+    let (name, is_device) = (volume.metadata.name.clone().unwrap_or_default(), is_block(volume));
+    let place = VolumePlace { uid: uid.clone(), plugin: order.disk.plugin().to_owned(), name, is_device };
+    let relabel = !order.read_only && !is_device;
+    Resolved { place: Some(place), host_path: None, set_up: SetUp::Disk(Box::new(order), ownership), relabel }
 }
 
 fn set_up(
@@ -198,7 +213,7 @@ fn set_up(
         let set_up = if is_device {
             SetUp::Device { source: source_path, exclusive }
         } else {
-            let ownership = Ownership { fs_group: readers(pod).fs_group, policy: change_policy(pod), read_only };
+            let ownership = disk_ownership(pod, read_only);
             let fs_type = source.fs_type.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| FS_TYPE.to_owned());
             SetUp::Local(LocalOrder { source: source_path, fs_type, read_only, options, ownership, exclusive })
         };
@@ -216,8 +231,6 @@ fn set_up(
 fn refused_kind(spec: &PersistentVolumeSpec) -> Option<&'static str> {
     let kinds = [
         (spec.csi.is_some(), "csi"),
-        (spec.iscsi.is_some(), "iscsi"),
-        (spec.fc.is_some(), "fc"),
         (spec.flex_volume.is_some(), "flexVolume"),
         (spec.cephfs.is_some(), "cephfs"),
         (spec.rbd.is_some(), "rbd"),
@@ -266,20 +279,12 @@ fn is_for_one_pod(spec: &PersistentVolumeSpec) -> bool {
     matches!(spec.access_modes.as_deref(), Some([mode]) if mode == "ReadWriteOncePod")
 }
 
-/// When the pod wants ownership of files to be changed.
-pub fn change_policy(pod: &Pod) -> ChangePolicy {
-    let security = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-    match security.and_then(|security| security.fs_group_change_policy.as_deref()) {
-        Some("OnRootMismatch") => ChangePolicy::OnRootMismatch,
-        _ => ChangePolicy::Always,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::logic::volumes::order::ChangePolicy;
 
     fn pod() -> Pod {
         serde_json::from_value(json!({
@@ -431,8 +436,6 @@ mod tests {
     fn a_kind_that_is_not_mounted_is_named() {
         for (kind, source) in [
             ("csi", json!({ "driver": "d", "volumeHandle": "h" })),
-            ("iscsi", json!({ "iqn": "i", "lun": 0, "targetPortal": "t" })),
-            ("fc", json!({})),
             ("flexVolume", json!({ "driver": "d" })),
             ("rbd", json!({ "image": "i", "monitors": ["m"] })),
         ] {
@@ -447,6 +450,32 @@ mod tests {
                 );
                 assert_eq!(step == VolumeStep::FindMapper, spec["volumeMode"] == "Block");
             }
+        }
+    }
+
+    /// VOL-39.
+    #[test]
+    fn a_disk_of_a_storage_network_is_mounted_or_mapped() {
+        let disk = |more: Value| {
+            let mut spec = json!({ "local": null, "iscsi": { "iqn": "iqn.x", "lun": 1, "targetPortal": "10.0.0.1" },
+                "accessModes": ["ReadWriteOncePod"] });
+            merge(&mut spec, more);
+            resolved(json!({ "spec": spec }), None)
+        };
+        let found = disk(json!({ "mountOptions": ["noatime"] })).unwrap();
+        let SetUp::Disk(order, ownership) = &found.set_up else { panic!("{found:?}") };
+        assert_eq!(
+            (order.options.join(","), order.exclusive, ownership.fs_group),
+            ("noatime".to_owned(), true, Some(5))
+        );
+        let place = found.place.as_ref().unwrap();
+        assert_eq!((place.plugin.as_str(), place.name.as_str(), found.relabel), (plugin::ISCSI, "pv-1", true));
+        assert!(disk(json!({ "volumeMode": "Block" })).unwrap().place.unwrap().is_device);
+        for (mode, step) in [("Filesystem", VolumeStep::NewMounter), ("Block", VolumeStep::NewMapper)] {
+            let hostile = disk(json!({ "volumeMode": mode, "iscsi": { "iqn": "iqn.x/../y" } })).unwrap_err();
+            assert_eq!(hostile, (step, "invalid iqn of the volume: \"iqn.x/../y\"".to_owned()));
+            let nothing = disk(json!({ "volumeMode": mode, "iscsi": null, "fc": {} })).unwrap_err();
+            assert_eq!(nothing.1, "fc: no fc disk information found. failed to make a new mounter");
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Pure. `plan` says which volumes a pod uses and of which kind; `order` is an order to the host about one; `payload`,
 //! `downward`, `projected` and `token` compute files; `claim` resolves claims; `csi` computes what drivers are asked;
-//! `container_mounts` says what a container gets. Nothing here keeps state: that is `logic::volumes::volume_states`,
-//! which also has the news of long work (`slow_walk`).
+//! `scsi` names disks of storage networks; `container_mounts` says what a container gets. Nothing here keeps state: that is
+//! `logic::volumes::volume_states`, which also has the news of long work (`slow_walk`).
 //!
 //! May import `formats`, `model`, `resources`, `objects`, `environment`, `plugins` and `events`.
 
@@ -17,6 +17,7 @@ pub mod order;
 pub mod payload;
 pub mod plan;
 pub mod projected;
+pub mod scsi;
 pub mod steps;
 pub mod token;
 pub mod trust;

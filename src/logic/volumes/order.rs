@@ -3,11 +3,14 @@
 use std::fmt;
 
 use super::payload::Payload;
+use super::scsi::orders::DiskOrder;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 
 /// Names of plugins as directories below `pods/<uid>/volumes`: upstream's plugin name with `/` written as `~`.
 pub mod plugin {
+    pub use crate::logic::volumes::scsi::{FC, ISCSI};
+
     /// emptyDir.
     pub const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
     /// hostPath; has no directory.
@@ -49,6 +52,11 @@ impl VolumePlace {
     pub fn holds_own_data(&self) -> bool {
         let own = [plugin::EMPTY_DIR, plugin::CONFIG_MAP, plugin::SECRET, plugin::DOWNWARD_API, plugin::PROJECTED];
         !self.is_device && own.contains(&self.plugin.as_str())
+    }
+
+    /// Whether it is on a disk of a storage network, which is attached here and goes with its last pod.
+    pub fn is_on_network_disk(&self) -> bool {
+        [plugin::ISCSI, plugin::FC].contains(&self.plugin.as_str())
     }
 
     /// Whether the agent writes files there, over an empty directory of its own (upstream's wrapped emptyDir).
@@ -197,6 +205,8 @@ pub enum SetUp {
         /// Of the mount, sorted.
         options: Vec<String>,
     },
+    /// A disk of a storage network: attached, and mounted at the volume's place or mapped for containers (VOL-39).
+    Disk(Box<DiskOrder>, Ownership),
     /// Nothing on this node: images are the runtime's business.
     Nothing,
 }
@@ -252,6 +262,8 @@ mod tests {
             (plugin::LOCAL, false, false),
             (plugin::NFS, false, false),
             (plugin::CSI, false, false),
+            (plugin::ISCSI, false, false),
+            (plugin::FC, false, false),
             ("vendor~driver", false, false),
         ];
         for (plugin, own, written) in cases {

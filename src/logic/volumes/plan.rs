@@ -5,9 +5,9 @@ mod nested;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    CSIVolumeSource, ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource,
-    ImageVolumeSource, NFSVolumeSource, Node, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource,
-    Volume,
+    CSIVolumeSource, ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource, FCVolumeSource,
+    ISCSIVolumeSource, ImageVolumeSource, NFSVolumeSource, Node, Pod, PodCertificateProjection, ProjectedVolumeSource,
+    SecretVolumeSource, Volume,
 };
 
 use nested::nested_mount_points;
@@ -18,6 +18,7 @@ use super::mounting::mounting_containers;
 use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, SetUp, VolumePlace, plugin};
 use super::payload::{Payload, config_map_payload, secret_payload};
 use super::projected::{Readers, Sources, projected_payload, token_key};
+use super::scsi::orders::{DiskUser, of_fc, of_iscsi};
 use super::token::TokenKey;
 use super::trust::{TrustKey, trust_key};
 use crate::logic::model::ids::PodUid;
@@ -58,6 +59,10 @@ pub enum VolumeKind {
     },
     /// nfs.
     Nfs(NFSVolumeSource),
+    /// iscsi.
+    Iscsi(Box<ISCSIVolumeSource>),
+    /// fc.
+    Fc(FCVolumeSource),
     /// An image: the runtime mounts it.
     Image(ImageVolumeSource),
     /// csi: a volume of a driver that the pod brings along itself.
@@ -173,6 +178,12 @@ fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
     if let Some(source) = &volume.nfs {
         return VolumeKind::Nfs(source.clone());
     }
+    if let Some(source) = &volume.iscsi {
+        return VolumeKind::Iscsi(Box::new(source.clone()));
+    }
+    if let Some(source) = &volume.fc {
+        return VolumeKind::Fc(source.clone());
+    }
     if let Some(source) = &volume.image {
         return VolumeKind::Image(source.clone());
     }
@@ -187,8 +198,6 @@ fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
 
 fn refused_name(volume: &Volume) -> &'static str {
     let kinds = [
-        (volume.iscsi.is_some(), "iscsi"),
-        (volume.fc.is_some(), "fc"),
         (volume.flex_volume.is_some(), "flexVolume"),
         (volume.git_repo.is_some(), "gitRepo"),
         (volume.cephfs.is_some(), "cephfs"),
@@ -233,6 +242,8 @@ impl VolumePlan {
     pub fn is_read_only(&self) -> bool {
         match &self.kind {
             VolumeKind::Nfs(source) => source.read_only.unwrap_or(false),
+            VolumeKind::Iscsi(source) => source.read_only.unwrap_or(false),
+            VolumeKind::Fc(source) => source.read_only.unwrap_or(false),
             VolumeKind::Csi(source) => source.read_only.unwrap_or(false),
             VolumeKind::Migrated(volume) => is_read_only(volume),
             VolumeKind::Image(_) | VolumeKind::Claim { read_only: true, .. } => true,
@@ -242,7 +253,8 @@ impl VolumePlan {
 
     /// Whether its files are to be labelled (upstream: those that it manages); of a claim its volume tells.
     pub fn is_relabelled(&self) -> bool {
-        self.is_set_up_again() || matches!(self.kind, VolumeKind::EmptyDir(_))
+        let is_disk = matches!(self.kind, VolumeKind::Iscsi(_) | VolumeKind::Fc(_));
+        self.is_set_up_again() || matches!(self.kind, VolumeKind::EmptyDir(_)) || (is_disk && !self.is_read_only())
     }
 
     /// Its place on the node; `None` for a kind without a directory, and for a claim, whose place is its volume's.
@@ -254,6 +266,8 @@ impl VolumePlan {
             VolumeKind::DownwardApi(_) => plugin::DOWNWARD_API,
             VolumeKind::Projected(_) => plugin::PROJECTED,
             VolumeKind::Nfs(_) => plugin::NFS,
+            VolumeKind::Iscsi(_) => plugin::ISCSI,
+            VolumeKind::Fc(_) => plugin::FC,
             VolumeKind::Csi(_) => plugin::CSI,
             VolumeKind::HostPath { .. }
             | VolumeKind::Claim { .. }
@@ -308,6 +322,14 @@ impl VolumePlan {
                 self.files(payload.map_err(|error| text(&error))?, memory(None, pod, node), pod, now)
             }
             VolumeKind::Nfs(source) => nfs_set_up(source, source.read_only.unwrap_or(false), vec![]),
+            VolumeKind::Iscsi(source) => {
+                let order = of_iscsi(source, &self.name, self.disk_user(pod)).map_err(|error| text(&error))?;
+                Ok(SetUp::Disk(Box::new(order), disk_ownership(pod, self.is_read_only())))
+            }
+            VolumeKind::Fc(source) => {
+                let order = of_fc(source, self.disk_user(pod)).map_err(|error| text(&error))?;
+                Ok(SetUp::Disk(Box::new(order), disk_ownership(pod, self.is_read_only())))
+            }
             VolumeKind::Image(_) => Ok(SetUp::Nothing),
             VolumeKind::Claim { .. } => Err("the claim was not resolved".to_owned()),
             VolumeKind::Csi(_) | VolumeKind::Migrated(_) => Err("the driver was not asked".to_owned()),
@@ -315,6 +337,11 @@ impl VolumePlan {
                 Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
             }
         }
+    }
+
+    fn disk_user<'a>(&self, pod: &'a Pod) -> DiskUser<'a> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        DiskUser { namespace, read_only: self.is_read_only() }
     }
 
     fn files(&self, payload: Payload, medium: Medium, pod: &Pod, now: Moment) -> Result<SetUp, String> {
@@ -403,6 +430,20 @@ pub fn nfs_set_up(source: &NFSVolumeSource, read_only: bool, options: Vec<String
 /// The pod's wishes about the ownership of a volume's files. Upstream ignores the policy for the agent's own kinds.
 fn ownership(pod: &Pod, read_only: bool) -> Ownership {
     Ownership { fs_group: readers(pod).fs_group, policy: ChangePolicy::Always, read_only }
+}
+
+/// The pod's wishes about the ownership of files on a disk.
+pub fn disk_ownership(pod: &Pod, read_only: bool) -> Ownership {
+    Ownership { policy: change_policy(pod), ..ownership(pod, read_only) }
+}
+
+/// When the pod wants ownership of files to be changed.
+pub fn change_policy(pod: &Pod) -> ChangePolicy {
+    let security = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    match security.and_then(|security| security.fs_group_change_policy.as_deref()) {
+        Some("OnRootMismatch") => ChangePolicy::OnRootMismatch,
+        _ => ChangePolicy::Always,
+    }
 }
 
 /// The pod's `fsGroup`, and the user of its containers if all have the same (VOL-30).

@@ -1,8 +1,9 @@
-//! Where volumes are below the root directory, opened segment by segment. Keeps paths alone.
+//! Where volumes are below the root directory, opened segment by segment. Keeps paths alone, those of the machine too.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -11,23 +12,35 @@ use crate::logic::model::ids::PodUid;
 pub(super) use crate::logic::volumes::csi::names::DEVICES;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts, segment};
+use crate::platform::volumes::programs::machine::Machine;
 
 /// Mode of the agent's own directories.
 pub(super) const PRIVATE: u32 = 0o750;
 
 /// Beside a volume whose set-up began and has not ended; empty.
-const UNFINISHED: &str = "unfinished";
+pub(super) const UNFINISHED: &str = "unfinished";
 
 /// The folder of all pods.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     root: PathBuf,
     pods: PathBuf,
+    machine: Arc<Machine>,
 }
 
 impl Layout {
     pub(super) fn new(root_dir: &Path) -> Self {
-        Self { root: root_dir.to_owned(), pods: root_dir.join("pods") }
+        Self::on(root_dir, Machine::default())
+    }
+
+    /// The same, on another machine than this one.
+    pub(super) fn on(root_dir: &Path, machine: Machine) -> Self {
+        Self { root: root_dir.to_owned(), pods: root_dir.join("pods"), machine: Arc::new(machine) }
+    }
+
+    /// Storage networks, as the machine shows them.
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// The root directory.

@@ -20,7 +20,7 @@ use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace,
 use crate::platform::files::project_quotas::ProjectQuotas;
 use crate::platform::files::safe_path::{Directory, Mounts, segment};
 use crate::platform::host::clock::Clock;
-use crate::platform::volumes::kinds::{device, empty_dir, host_path, local, nfs};
+use crate::platform::volumes::kinds::{device, empty_dir, host_path, local, nfs, scsi};
 
 /// [`VolumeHost`] on real file systems.
 #[derive(Clone)]
@@ -60,7 +60,9 @@ impl VolumeHost for LinuxVolumeHost {
 
     fn map_paths(&self, place: &VolumePlace) -> [String; 2] {
         let of_pod = self.layout.pod_path(&place.uid).join(DEVICES).join(&place.plugin);
-        [device::shared_path(&self.layout, place), of_pod].map(|path| path.display().to_string())
+        let of_disk = if place.is_on_network_disk() { scsi::map_path(&self.layout, place) } else { None };
+        [of_disk.unwrap_or_else(|| device::shared_path(&self.layout, place)), of_pod]
+            .map(|path| path.display().to_string())
     }
 
     async fn set_up_watched(
@@ -135,10 +137,12 @@ impl VolumeHost for LinuxVolumeHost {
     }
 
     async fn attached(&self) -> Result<BTreeSet<String>, VolumeError> {
-        let root = self.layout.root().to_path_buf();
+        let layout = self.layout.clone();
         let look = move || {
-            in_use::attached(&root)
-                .map_err(|error| VolumeError::failed("look for attached volumes below", &root, error))
+            let failed = |error| VolumeError::failed("look for attached volumes below", layout.root(), error);
+            let mut names = in_use::attached(layout.root()).map_err(failed)?;
+            names.extend(scsi::attached(&layout).map_err(failed)?);
+            Ok(names)
         };
         self.patient.run("attached volumes".to_owned(), "look for", look).await
     }
@@ -197,6 +201,10 @@ fn set_up(
             // The caller has the failure already; what stays is taken down with the pod.
             let undo = || drop(tear_down::volume(layout, locks, place));
             return local::set_up(layout, locks, place, &order, progress, undo);
+        }
+        (SetUp::Disk(order, ownership), Some(place)) => {
+            let undo = || drop(tear_down::volume(layout, locks, place));
+            return scsi::set_up(layout, locks, place, &order, ownership, progress, undo);
         }
         (SetUp::Device { source, exclusive }, Some(place)) => device::map(layout, locks, place, &source, exclusive),
         (SetUp::Nfs { source, options }, Some(place)) => nfs::set_up(layout, place, &source, &options),

@@ -52,6 +52,9 @@ pub enum VolumeError {
     /// Upstream's text for a second pod.
     #[error("volume uses the ReadWriteOncePod access mode and is already in use by another pod")]
     InUse,
+    /// The disk behind a volume could not be attached (upstream's step `WaitForAttach`).
+    #[error("{0}")]
+    Attach(String),
     /// The device behind a volume could not be mounted (upstream's step `MountDevice`).
     #[error("{0}")]
     Device(String),

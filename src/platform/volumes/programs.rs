@@ -3,6 +3,8 @@
 //! Their arguments are words, never a shell's line. Their output goes to a file in memory: a helper that lives on, as
 //! those of NFS do, holds nobody up by an open pipe.
 
+pub(super) mod machine;
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek};

@@ -15,6 +15,8 @@ pub enum Doing {
     Calls,
     /// Another set-up of the same files is to end first.
     Waits,
+    /// A disk of a storage network is being attached: each step has a deadline of its own.
+    Attaches,
     /// The files are being given to the pod's group, since this uptime.
     Walks {
         /// When it began.
@@ -61,6 +63,11 @@ impl Progress {
         self.set(Doing::Waits);
     }
 
+    /// A disk is being attached.
+    pub fn attaches(&self) {
+        self.set(Doing::Attaches);
+    }
+
     /// It goes on.
     pub fn works(&self) {
         self.set(Doing::Calls);
@@ -98,7 +105,8 @@ impl Progress {
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = doing;
     }
 
-    fn uptime(&self) -> Duration {
+    /// The present uptime; always zero without a clock.
+    pub(super) fn uptime(&self) -> Duration {
         self.clock.as_ref().map(|clock| clock.uptime()).unwrap_or_default()
     }
 }

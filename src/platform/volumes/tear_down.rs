@@ -12,7 +12,7 @@ use super::sub_path;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts};
-use crate::platform::volumes::kinds::{csi_device, device, local, nfs};
+use crate::platform::volumes::kinds::{csi_device, device, local, nfs, scsi};
 
 /// Takes one volume down. Of a volume whose data is not the agent's or the pod's own, only an empty directory is removed.
 pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Result<(), VolumeError> {
@@ -21,6 +21,9 @@ pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Res
         let path = path.clone();
         move |error: io::Error| VolumeError::failed(attempt, &path, error)
     };
+    if place.is_device && place.is_on_network_disk() {
+        return scsi::unmap(layout, locks, place).map_err(failed("unmap"));
+    }
     if place.is_device {
         return device::unmap(layout, place).map_err(failed("unmap"));
     }
@@ -28,6 +31,7 @@ pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Res
     let Some(parent) = layout.find_parent(place).map_err(failed("look at"))? else { return Ok(()) };
     layout.clear_ready(place).map_err(failed("remove marker of"))?;
     match place.plugin.as_str() {
+        _ if place.is_on_network_disk() => scsi::unmount(layout, locks, &parent, place).map_err(failed("unmount"))?,
         plugin::NFS => nfs::unmount(layout, &parent, place).map_err(failed("unmount"))?,
         _ => drop(unmount_all(&parent, &place.name).map_err(failed("unmount"))?),
     }

@@ -128,7 +128,7 @@ fn what_cannot_run_here_is_refused_with_its_reason() {
     cluster.create_pod(pod("large", &[too_large]));
     cluster
         .create_pod(with(pod("choosy", &[forever("main")]), json!({ "spec": { "nodeSelector": { "no": "where" } } })));
-    let disk = json!({ "volumes": [{ "name": "disk", "fc": { "wwids": ["1"] } }] });
+    let disk = json!({ "volumes": [{ "name": "disk", "flexVolume": { "driver": "d/d" } }] });
     cluster.create_pod(with(pod("old", &[forever("main")]), json!({ "spec": disk })));
     for (name, reason) in [("large", "OutOfcpu"), ("choosy", "NodeAffinity"), ("old", "PodFeatureUnsupported")] {
         let shown = cluster.wait("pod", name, "refused", |pod| pod["status"]["phase"] == "Failed");

@@ -153,11 +153,14 @@ fn a_pod_that_asks_for_what_this_version_cannot_do_is_refused_by_field() {
     let Some(mut node) = Node::running() else { return };
     let neighbour = Neighbour::start(&node);
     let main = with(forever("main"), json!({ "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }));
-    let volumes = [json!({ "name": "data", "gitRepo": { "repository": "r" } }), json!({ "name": "disk", "fc": {} })];
+    let volumes = [
+        json!({ "name": "data", "gitRepo": { "repository": "r" } }),
+        json!({ "name": "disk", "flexVolume": { "driver": "d/d" } }),
+    ];
     let spec = json!({ "volumes": volumes });
     node.apply(&with(pod("wants", &[main]), json!({ "spec": spec })));
     let line = node.wait_for_words(&["manifests/wants.yaml", "unsupported pod"]);
-    for path in ["spec.volumes[0].gitRepo", "spec.volumes[1].fc"] {
+    for path in ["spec.volumes[0].gitRepo", "spec.volumes[1].flexVolume"] {
         assert!(line.contains(path), "{path} in {line}");
     }
     assert!(node.sandboxes("wants").is_empty());

@@ -5,6 +5,7 @@
 //! that hangs keeps nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
 
 mod csi;
+mod disks;
 pub mod drivers;
 mod in_use;
 mod tasks;

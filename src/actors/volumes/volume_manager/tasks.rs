@@ -48,6 +48,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// The message about a set-up that another one goes before.
 const WAITS: &str = "another pod is given the same files first";
 
+/// The message about a disk that is being attached.
+const ATTACHES: &str = "its disk is being attached";
+
 /// A volume to be mounted.
 pub(super) struct MountTask {
     pub(super) timing: Timing,
@@ -127,6 +130,8 @@ fn quiet_if_busy(error: &VolumeError, failure: TaskFailure) -> TaskFailure {
 /// Upstream's step that an error of the host is in.
 fn step_of(error: &VolumeError, is_device: bool) -> VolumeStep {
     match error {
+        VolumeError::Attach(_) if is_device => VolumeStep::MapWaitForAttach,
+        VolumeError::Attach(_) => VolumeStep::WaitForAttach,
         VolumeError::Device(_) | VolumeError::OtherFileSystem(_) => VolumeStep::MountDevice,
         VolumeError::Source(_) if !is_device => VolumeStep::NewMounter,
         VolumeError::InUse if is_device => VolumeStep::SetUpDevice,
@@ -180,11 +185,20 @@ impl MountTask {
         let name = &self.plan.name;
         let sources = self.gather(tokens).await.map_err(|error| set_up_failed(name, error))?;
         let order = self.plan.set_up(&self.pod, &sources, &self.node, self.now);
-        let order = order.map_err(|error| set_up_failed(name, error))?;
+        let mut order = order.map_err(|error| set_up_failed(name, error))?;
+        self.ready_disk(name, false, &mut order).await?;
         let host = &self.host;
         let place = self.plan.place(&self.uid);
         let set_up = self.set_up(place.as_ref(), order).await;
-        set_up.map_err(|error| quiet_if_busy(&error, set_up_failed(name, &error)))?;
+        set_up.map_err(|error| {
+            // Another kind's errors have upstream's one step.
+            let step = if matches!(self.plan.kind, VolumeKind::Iscsi(_) | VolumeKind::Fc(_)) {
+                step_of(&error, false)
+            } else {
+                VolumeStep::SetUp
+            };
+            quiet_if_busy(&error, step_failed(step, name, &error))
+        })?;
         let host_path = match (&self.plan.kind, place) {
             (VolumeKind::HostPath { path, .. }, _) => path.clone(),
             (_, Some(place)) => host.path_of(&place),
@@ -297,6 +311,7 @@ impl MountTask {
         match progress.look() {
             (Doing::Calls, _) => {}
             (Doing::Waits, _) => (self.moves)(WAITS.to_owned(), None),
+            (Doing::Attaches, _) => (self.moves)(ATTACHES.to_owned(), None),
             (Doing::Walks { began }, files) => {
                 let took = self.timing.clock.uptime().saturating_sub(began);
                 let event = of_local.and_then(|place| progress_event(place, took, files, *told));
@@ -479,9 +494,10 @@ impl MountTask {
             let source = source.map(|source| CsiSource { migrated, ..source });
             return self.mount_claimed(source, Claimed { claim: &found, volume: &volume }, new).await;
         }
-        let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
+        let mut resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;
         let (host, is_device, relabel) = (&self.host, is_block(&volume), resolved.relabel);
+        self.ready_disk(&name, is_device, &mut resolved.set_up).await?;
         let set_up = self.set_up(resolved.place.as_ref(), resolved.set_up);
         let set_up = self.timing.of(plugin_of(resolved.place.as_ref()), mounting(is_device), set_up).await;
         let warning = set_up.map_err(|error| {

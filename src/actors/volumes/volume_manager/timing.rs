@@ -55,6 +55,13 @@ impl Timing {
         self.tell(&driven_plugin(&source.driver), operation, source.migrated, (took, failed));
     }
 
+    /// Tells of a wait for the cluster to list a volume, by its name there, that began then, by uptime.
+    pub(super) fn verified(&self, unique_name: &str, began: Duration, failed: bool) {
+        let took = self.clock.uptime().saturating_sub(began);
+        let plugin: Vec<&str> = unique_name.splitn(3, '/').take(2).collect();
+        self.tell(&plugin.join("/"), "verify_controller_attached_volume", false, (took, failed));
+    }
+
     /// Tells how long files' ownership took to change.
     pub(super) fn walked(&self, plugin: &str, migrated: bool, walk: Walk) {
         self.tell(plugin, "volume_apply_access_control", migrated, (walk.took, walk.failed));
@@ -89,6 +96,8 @@ pub(super) fn planned_plugin(plan: &VolumePlan, mounted: Option<&MountedVolume>)
         VolumeKind::DownwardApi(_) => plugin::DOWNWARD_API,
         VolumeKind::Projected(_) => plugin::PROJECTED,
         VolumeKind::Nfs(_) => plugin::NFS,
+        VolumeKind::Iscsi(_) => plugin::ISCSI,
+        VolumeKind::Fc(_) => plugin::FC,
         VolumeKind::Image(_) => plugin::IMAGE,
         VolumeKind::Csi(source) => return driven_plugin(&source.driver),
         VolumeKind::Migrated(volume) => return driver_of(volume).map_or_else(|| plugin::CSI.to_owned(), driven_plugin),

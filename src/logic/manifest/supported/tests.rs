@@ -294,7 +294,7 @@ fn what_is_not_done_is_refused_with_its_path() {
         json!({"containers": [], "volumes": [volume]})
     };
     for (spec, path, reason) in [
-        (volume(json!({"fc": {}})), "spec.volumes[0].fc", NO_VOLUME),
+        (volume(json!({"flexVolume": {"driver": "d/d"}})), "spec.volumes[0].flexVolume", NO_VOLUME),
         (
             json!({"containers": [], "resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}),
             "spec.resources.requests[example.com/gpu]",

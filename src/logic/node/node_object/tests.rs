@@ -226,3 +226,16 @@ proptest! {
         }
     }
 }
+
+/// VOL-09, VOL-39.
+#[test]
+fn the_node_says_whether_the_cluster_attaches_volumes_to_it() {
+    let annotated = |value: &str| {
+        let mut node = Node::default();
+        node.metadata.annotations = Some([(CONTROLLER_ATTACH_ANNOTATION.to_owned(), value.to_owned())].into());
+        node
+    };
+    assert!(is_attached_by_cluster(None), "it is not known yet");
+    assert!(is_attached_by_cluster(Some(&annotated("true"))));
+    assert!(!is_attached_by_cluster(Some(&annotated("false"))) && !is_attached_by_cluster(Some(&Node::default())));
+}

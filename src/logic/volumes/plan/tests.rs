@@ -86,7 +86,6 @@ fn kinds_that_are_not_mounted_are_refused_by_name() {
     for (source, name) in [
         (json!({ "flexVolume": { "driver": "d/d" } }), "flexVolume"),
         (json!({ "gitRepo": { "repository": "r" } }), "gitRepo"),
-        (json!({ "iscsi": { "iqn": "i", "lun": 0, "targetPortal": "t" } }), "iscsi"),
     ] {
         let error = set_up(&with_volume(source), &Sources::default()).unwrap_err();
         assert_eq!(error, format!("no volume plugin matched: {name} is not mounted by this version"));

@@ -37,14 +37,8 @@ pub(in crate::platform::volumes) fn map(
     source: &str,
     exclusive: bool,
 ) -> Result<(), VolumeError> {
-    let device = fs::canonicalize(source).map_err(|error| VolumeError::failed("find", Path::new(source), error))?;
+    let (device, opened) = open_device(Path::new(source))?;
     let failed = |error: io::Error| VolumeError::failed("map", &device, error);
-    let opened = rustix::fs::open(&device, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let opened = opened.map_err(|errno| failed(errno.into()))?;
-    let found = rustix::fs::fstat(&opened).map_err(|errno| failed(errno.into()))?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::BlockDevice {
-        return Err(VolumeError::Refused(format!("{source} is not a block device")));
-    }
     let parent = layout.make_parent(place).map_err(failed)?;
     locks.with(&place.name, || {
         let others = layout.other_pods(place).map_err(failed)?;
@@ -56,6 +50,32 @@ pub(in crate::platform::volumes) fn map(
     let shared = layout.make_shared(&[&place.plugin, DEVICES, &place.name]).map_err(failed)?;
     let mapped = Mapped { folder: &shared, path: &shared_path(layout, place), uid: &place.uid };
     mapped.attach(&opened, &device)
+}
+
+/// Links a device in the pod's directory, and maps it. `source` may be a link to it.
+pub(super) fn link_and_map(
+    layout: &Layout,
+    place: &VolumePlace,
+    source: &Path,
+    mapped: &Mapped<'_>,
+) -> Result<(), VolumeError> {
+    let (device, opened) = open_device(source)?;
+    let linked = layout.make_parent(place).and_then(|parent| parent.link(&place.name, &device));
+    linked.map_err(|error| VolumeError::failed("map", &device, error))?;
+    mapped.attach(&opened, &device)
+}
+
+/// The real path of a block device, and a handle on it.
+fn open_device(source: &Path) -> Result<(PathBuf, OwnedFd), VolumeError> {
+    let device = fs::canonicalize(source).map_err(|error| VolumeError::failed("find", source, error))?;
+    let failed = |error: io::Error| VolumeError::failed("map", &device, error);
+    let opened = rustix::fs::open(&device, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let opened = opened.map_err(|errno| failed(errno.into()))?;
+    let found = rustix::fs::fstat(&opened).map_err(|errno| failed(errno.into()))?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::BlockDevice => Ok((device, opened)),
+        _ => Err(VolumeError::Refused(format!("{} is not a block device", source.display()))),
+    }
 }
 
 /// Takes the mapping away; what is not there any more is passed over.

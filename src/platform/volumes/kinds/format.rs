@@ -1,4 +1,4 @@
-//! File systems on block devices (VOL-37): made where there is none, checked where there is one, and mounted. Keeps
+//! File systems on block devices (VOL-37, VOL-39): made where there is none, checked where there is one, and mounted. Keeps
 //! nothing.
 
 use std::path::Path;

@@ -131,7 +131,7 @@ impl Work<'_> {
 }
 
 /// Options of a bind mount are set in a second step.
-fn change_mount(path: &Path, options: &[String]) -> Result<(), VolumeError> {
+pub(super) fn change_mount(path: &Path, options: &[String]) -> Result<(), VolumeError> {
     if options.is_empty() {
         return Ok(());
     }

@@ -8,3 +8,4 @@ pub(super) mod format;
 pub(super) mod host_path;
 pub(super) mod local;
 pub(super) mod nfs;
+pub(super) mod scsi;

@@ -1,6 +1,6 @@
 //! Volumes of CSI drivers: a task asks the driver, and has the disk remember what was asked.
 
 mod growing;
-mod mounting;
+pub(super) mod mounting;
 mod unmounting;
 mod words;

@@ -15,14 +15,13 @@ use super::super::tasks::{MountTask, step_failed};
 use super::super::timing::driven_plugin;
 use super::words::Words;
 use crate::logic::plugins::call_error::CallError;
-use crate::logic::volumes::claim::change_policy;
 use crate::logic::volumes::csi::attachment::{NotAttached, check_attachment, check_node};
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::logic::volumes::csi::requests::Texts;
 use crate::logic::volumes::csi::rules::DriverRules;
 use crate::logic::volumes::csi::source::{CsiSource, Found};
 use crate::logic::volumes::order::{Ownership, VolumePlace};
-use crate::logic::volumes::plan::readers;
+use crate::logic::volumes::plan::{change_policy, readers};
 use crate::logic::volumes::steps::VolumeStep;
 use crate::logic::volumes::volume_states::TaskFailure;
 use crate::messages::volume_manager::NewSecrets;
@@ -32,9 +31,10 @@ use crate::platform::volumes::csi::target_path;
 use crate::platform::volumes::{Progress, VolumeError};
 
 /// Waits for an attachment within one task: the first, and the longest.
-const ATTACH_WAIT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+pub(in crate::actors::volumes::volume_manager) const ATTACH_WAIT: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(2));
 /// How long one task waits for it: less than after which a task is said to hang.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(20);
+pub(in crate::actors::volumes::volume_manager) const ATTACH_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A volume that is there.
 pub(in crate::actors::volumes::volume_manager) struct CsiMounted {

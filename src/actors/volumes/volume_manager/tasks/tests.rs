@@ -1,5 +1,7 @@
 //! Mounting one volume, with an API and a host that tests write.
 
+mod disks;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,6 +33,8 @@ struct Api {
     away: bool,
     /// Whether it never answers.
     silent: bool,
+    /// Whether it is only what a node without an API server has.
+    standalone: bool,
 }
 
 impl Api {
@@ -50,7 +54,7 @@ impl Api {
 #[async_trait]
 impl Objects for Api {
     fn is_connected(&self) -> bool {
-        true
+        !self.standalone
     }
     async fn config_map(&self, _: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError> {
         self.find("configmap", name).await
