@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 mod app_armor;
 mod container;
+mod disks;
 mod field;
 mod metadata;
 mod names;

@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
-    DownwardAPIVolumeFile, HostPathVolumeSource, KeyToPath, ProjectedVolumeSource, Volume,
+    DownwardAPIVolumeFile, HostPathVolumeSource, KeyToPath, NFSVolumeSource, ProjectedVolumeSource, Volume,
 };
-use k8s_openapi::api::core::v1::{ISCSIVolumeSource, NFSVolumeSource};
 use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
-use super::{names, paths, references};
+use super::{disks, names, paths, references};
 use crate::logic::model::quantity::Quantity;
 
 const MODE_RANGE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -114,7 +113,9 @@ fn only_source(volume: &Volume, path: &FieldPath, errors: &mut Errors) {
     } else if let Some(nfs_source) = &volume.nfs {
         nfs(nfs_source, path, errors);
     } else if let Some(iscsi_source) = &volume.iscsi {
-        iscsi(iscsi_source, path, errors);
+        disks::iscsi(iscsi_source, path, errors);
+    } else if let Some(fc_source) = &volume.fc {
+        disks::fc(fc_source, path, errors);
     } else if let Some(claim) = &volume.persistent_volume_claim {
         if claim.claim_name.is_empty() {
             errors.required(&path.child("claimName"), "");
@@ -164,21 +165,6 @@ fn nfs(source: &NFSVolumeSource, path: &FieldPath, errors: &mut Errors) {
     }
     if !source.path.starts_with('/') {
         errors.invalid(&path.child("path"), source.path.as_str(), "must be an absolute path");
-    }
-}
-
-fn iscsi(source: &ISCSIVolumeSource, path: &FieldPath, errors: &mut Errors) {
-    if source.target_portal.is_empty() {
-        errors.required(&path.child("targetPortal"), "");
-    }
-    let iqn = source.iqn.as_str();
-    if iqn.is_empty() {
-        errors.required(&path.child("iqn"), "");
-    } else if !["iqn", "eui", "naa"].iter().any(|prefix| iqn.starts_with(prefix)) {
-        errors.invalid(&path.child("iqn"), iqn, "must be valid format starting with iqn, eui, or naa");
-    }
-    if !(0..=255).contains(&source.lun) {
-        errors.invalid(&path.child("lun"), source.lun, names::not_between(0, 255));
     }
 }
 
