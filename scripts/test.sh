@@ -21,7 +21,7 @@ DENY_VERSION=0.20.2
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 summary=()
 failed=0 passed=0 skipped=0
-# The words of tests that cannot be done here (tests/support/skips.rs).
+# The words of tests that cannot be done here (src/testing/skips.rs).
 PODWRIGHT_SKIPS=$(mktemp)
 export PODWRIGHT_SKIPS
 trap 'rm -f "$PODWRIGHT_SKIPS"' EXIT

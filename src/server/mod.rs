@@ -44,12 +44,6 @@ mod streams;
 pub mod views;
 
 #[cfg(test)]
-mod cve_tests;
-#[cfg(test)]
-mod looking_tests;
-#[cfg(test)]
-mod settled_tests;
-#[cfg(test)]
 pub(crate) mod tests;
 
 pub use backend::Backend;

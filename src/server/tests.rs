@@ -15,7 +15,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt;
 
 mod client;
+mod cves;
+mod looking;
 mod plain;
+mod settled;
 
 pub(crate) use client::WoundClock;
 pub(super) use client::{Answer, ask, ask_with};

@@ -1,6 +1,9 @@
 //! Invariants that hold under all faults, by name. Checked at each change of the runtime; [`super::world::truth`] has
 //! those that must hold once all is quiet.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -12,12 +12,6 @@ pub mod containers;
 pub mod faults;
 pub mod invariants;
 pub mod meter;
-#[cfg(test)]
-mod negative_api_tests;
-#[cfg(test)]
-mod negative_plugin_tests;
-#[cfg(test)]
-mod negative_tests;
 pub mod node;
 pub mod pods;
 pub mod scenarios;

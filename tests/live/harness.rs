@@ -20,11 +20,11 @@ use podwright::cri::{
     ContainerFilter, ContainerState, ContainerStatus, CriResult, Labels, PodSandboxFilter, PodSandboxStatus,
     RuntimeService,
 };
+use podwright::testing::skips::skip;
 use serde_json::{Value, json};
 
 use crate::node::machine::{Slot, fresh_directory, path_text, read_env, script, unsupported};
 use crate::pods::merge;
-use crate::skips::skip;
 
 /// The agent.
 pub const AGENT: &str = env!("CARGO_BIN_EXE_podwright");

@@ -2,7 +2,7 @@
 //!
 //! Every test has a node of its own (`harness`): a private containerd, a private cgroup, directories and ports that
 //! nobody else uses. The runtime itself is asked for its objects, never the agent. Where the machine
-//! cannot run containers, each test says why and passes, or fails under `PODWRIGHT_LIVE=1` (`skips`). `CONTAINERD=<folder>` picks another containerd.
+//! cannot run containers, each test says why and passes, or fails under `PODWRIGHT_LIVE=1` (`podwright::testing::skips`). `CONTAINERD=<folder>` picks another containerd.
 //!
 //! Time is only ever bounded from below, or waited for generously: nothing here measures speed.
 
@@ -10,21 +10,12 @@
 #![allow(clippy::disallowed_methods, reason = "a real node lives in real time, and a test is no actor")]
 
 mod cluster;
-#[path = "../support/csi_driver.rs"]
-mod csi_driver;
-#[path = "../support/device_plugin.rs"]
-mod device_plugin;
-#[path = "../support/dra_driver.rs"]
-mod dra_driver;
 mod harness;
 mod images;
 mod node;
 mod pods;
-#[cfg(feature = "sim")]
 mod served;
 mod serving;
-#[path = "../support/skips.rs"]
-mod skips;
 mod streams;
 
 use podwright::platform::plugins::wire;

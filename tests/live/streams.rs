@@ -1,11 +1,8 @@
 //! Exec, attach, port forward and run in real containers, through the local socket: what a user's tools do.
 
-#[path = "../../src/server/streams/tests/clients.rs"]
-mod clients;
-
 use std::time::Duration;
 
-use podwright::logic::serving::spdy;
+use podwright::testing::stream_clients::{Command, Socket, Spdy, Wire, ask, exec_path};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -15,7 +12,6 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::harness::{NODE_NAME, Node, condition};
 use crate::pods::{forever, pod, shell, web, with};
-use clients::{Command, Socket, Spdy, ask, exec_path};
 
 const ALL: &str = "input=1&output=1&error=1";
 const SUCCESS: &str = r#"{"metadata":{},"status":"Success"}"#;
@@ -273,7 +269,7 @@ fn a_port_of_a_pod_is_reached() {
 }
 
 /// One request to port 80, and one to a port where nobody listens.
-async fn forward<W: clients::Wire>(mut spdy: Spdy<W>, request: &[u8]) {
+async fn forward<W: Wire>(mut spdy: Spdy<W>, request: &[u8]) {
     let headers = |kind| [("port", "80"), ("streamtype", kind), ("requestid", "0")];
     let error = spdy.open(&headers("error")).await;
     spdy.send(error, b"", true).await;
@@ -305,7 +301,7 @@ fn run_checkpoint_and_refusals() {
         assert_eq!(head.status, 200, "{body}");
         assert!(body.contains("checkpoint-web-node1_default-main-"), "{body}");
     } else {
-        crate::skips::needs("containerd 2 with criu");
+        podwright::testing::skips::needs("containerd 2 with criu");
         let why = if node.runtime_major() < 2 { "code = Unimplemented" } else { "CRIU" };
         let expected = "checkpointing of default/web-node1/main failed (rpc error: ";
         assert!(head.status == 500 && body.starts_with(expected) && body.contains(why), "{} {body}", head.status);

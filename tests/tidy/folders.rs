@@ -22,7 +22,7 @@ const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
 ];
 
 fn is_tests(name: &str) -> bool {
-    name == "tests" || name == "testing" || name.ends_with("_tests")
+    name == "tests" || name == "testing"
 }
 
 /// Of each folder: the modules in it but those of tests, and the files below it.
@@ -68,6 +68,18 @@ fn folders_hold_three_to_fifteen_modules() {
     let gone = OTHER_FOLDERS.iter().filter(|(other, ..)| !folders.contains_key(*other));
     complaints.extend(gone.map(|(other, ..)| format!("{other}: OTHER_FOLDERS has a folder that is not there")));
     settle("a folder holds 3 files or more, and 15 modules at most", complaints);
+}
+
+#[test]
+fn tests_lie_beside_their_module() {
+    let mut complaints = vec![];
+    for source in sources("src").into_iter().chain(sources("tests")) {
+        let is_other = source.path.starts_with("src/") && source.path.contains("_tests");
+        complaints.extend(is_other.then(|| format!("{}: tests lie in tests.rs or tests/", source.path)));
+        let paths = source.lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with("#[path"));
+        complaints.extend(paths.map(|(at, _)| format!("{}:{}: a module elsewhere", source.path, at + 1)));
+    }
+    settle("tests lie in tests.rs or tests/ of their module, and are not fetched from elsewhere", complaints);
 }
 
 /// The text of a module's header.

@@ -64,8 +64,8 @@ impl Source {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let code: Vec<String> = blanked(text).lines().map(str::to_owned).collect();
         let name = path.rsplit('/').next().unwrap_or_default();
-        let whole = path.split('/').any(|part| part == "tests" || part.ends_with("_tests"))
-            || name.ends_with("tests.rs")
+        let whole = path.split('/').any(|part| part == "tests" || part == "testing")
+            || name == "tests.rs"
             || name == "testing.rs";
         let is_test = if whole { vec![true; lines.len()] } else { test_lines(&code) };
         Self { path, lines, code, is_test }

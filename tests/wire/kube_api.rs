@@ -22,9 +22,8 @@ use podwright::platform::cluster::kube_api::{ApiServer, Lane, PatchKind, Place, 
 use podwright::platform::cluster::live_certificate::LiveCertificate;
 use podwright::platform::host::clock::{Clock, SystemClock};
 use podwright::platform::network::tls::Offer;
+use podwright::testing::skips::needs;
 use serde_json::json;
-
-use crate::skips::needs;
 
 /// The administrator's connection, if a server is named.
 fn administrator(offer: Offer) -> Option<(Kubeconfig, Transport)> {

@@ -7,7 +7,6 @@
 #![allow(clippy::disallowed_methods, reason = "the played peers are no part of the agent")]
 
 mod answers;
-#[cfg(feature = "sim")]
 mod conversion;
 mod deadlines;
 mod events;
@@ -16,8 +15,5 @@ mod handshake;
 mod kube_api;
 mod observed;
 mod requests;
-#[path = "../support/skips.rs"]
-#[allow(dead_code, reason = "nothing here depends on what the promise of PODWRIGHT_LIVE covers")]
-mod skips;
 mod stats;
 mod trouble;

@@ -2,8 +2,6 @@
 //! `ClaimManager` drivers of resource claims.
 
 pub mod claim_manager;
-#[cfg(test)]
-mod claim_tests;
 pub mod csi_manager;
 pub mod device_plugins;
 pub mod plugin_watcher;

@@ -1,5 +1,7 @@
 //! A driver from its socket to a pod's volume and back: real sockets and mounts, a played API server.
 
+mod claims;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use tonic::Code;
 use crate::actors::agent::PluginAdapters;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
-use crate::actors::node::node_tests::{PlayedAgent, played_agent_with};
+use crate::actors::node::tests::{PlayedAgent, played_agent_with};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;
@@ -23,9 +25,9 @@ use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::host::clock::SystemClock;
 use crate::platform::network::tls::sha256_hex;
 use crate::platform::observer::Unobserved;
-use crate::platform::plugins::played::{Driver, Serving};
 use crate::platform::plugins::{GrpcCsi, GrpcDra, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 use crate::platform::volumes::LinuxVolumeHost;
+use crate::testing::csi_driver::{Driver, Serving};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -46,7 +48,7 @@ impl Setup {
     #[track_caller]
     fn new() -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
-            crate::skips::skip("only root can mount");
+            crate::testing::skips::skip("only root can mount");
             return None;
         }
         let (server, root) = (ObjectServer::default(), tempfile::tempdir().expect("a folder"));
@@ -405,7 +407,7 @@ async fn a_device_is_published_mapped_and_taken_down_from_the_disk_alone() {
     setup.driver.forget();
     let path = match setup.ensure(&device_pod("two")).await {
         Err(failure) if failure.message.contains("losetup") => {
-            return crate::skips::skip("no loop devices");
+            return crate::testing::skips::skip("no loop devices");
         }
         mapped => mapped.expect("mapped"),
     };

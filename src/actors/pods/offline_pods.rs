@@ -262,7 +262,7 @@ async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) ->
 mod tests {
     use super::*;
     use crate::actors::kit::trace::Cause;
-    use crate::actors::node::node_tests::played_agent;
+    use crate::actors::node::tests::played_agent;
     use crate::actors::played_api::ObjectServer;
     use crate::actors::wiring::start_alone;
     use crate::messages::root::Child;

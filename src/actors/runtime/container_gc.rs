@@ -241,7 +241,7 @@ async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Remo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+    use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
     use crate::actors::played_api::ObjectServer;
     use crate::actors::wiring::start_alone;
     use crate::logic::model::ids::FullName;

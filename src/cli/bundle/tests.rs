@@ -269,7 +269,7 @@ fn tar_reads_the_archive() {
     std::fs::write(&file, packed).expect("written");
     let Ok(output) = std::process::Command::new("tar").arg("-xzOf").arg(&file).arg("podwright-debug/a.txt").output()
     else {
-        return crate::skips::needs("tar");
+        return crate::testing::skips::needs("tar");
     };
     assert_eq!((output.status.success(), output.stdout), (true, b"hello".to_vec()));
 }

@@ -247,7 +247,7 @@ fn browsed(page: &str) -> Option<(String, String)> {
         .arg(format!("file://{}", file.display()))
         .output();
     let Ok(output) = output else {
-        crate::skips::needs("chromium");
+        crate::testing::skips::needs("chromium");
         return None;
     };
     Some((String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned()))

@@ -41,7 +41,7 @@ fn shells_can_read_their_completions() {
     for (shell, program) in SHELLS.into_iter().zip(["bash", "zsh", "fish"]) {
         let started = Command::new(program).arg("-n").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let Ok(mut child) = started else {
-            crate::skips::needs(program);
+            crate::testing::skips::needs(program);
             continue;
         };
         let text = completions(shell);
@@ -73,7 +73,7 @@ fn offered(shell: Completed, line: &str) -> Option<Vec<String>> {
     let mut command = Command::new(program);
     command.current_dir(&empty).env("HOME", &empty).args(["-c", script]).arg(&file).arg(line);
     let Ok(ended) = command.output() else {
-        crate::skips::needs(program);
+        crate::testing::skips::needs(program);
         return None;
     };
     assert!(ended.stderr.is_empty(), "{program}: {}", String::from_utf8_lossy(&ended.stderr));
@@ -173,7 +173,7 @@ fn formatters_accept_the_pages() {
                 .stderr(Stdio::piped())
                 .spawn();
             let Ok(mut child) = started else {
-                crate::skips::needs(program);
+                crate::testing::skips::needs(program);
                 break;
             };
             child.stdin.take().expect("piped").write_all(&page).expect("taken");

@@ -4,8 +4,6 @@
 //! enumerations that are newer than this agent become the value that makes it act least. Owned by `grpc`.
 
 mod answers;
-#[cfg(test)]
-mod hostile_tests;
 mod requests;
 mod signals;
 mod stats;
@@ -46,6 +44,8 @@ pub(super) fn required_message<T>(call: &'static str, field: &str, message: Opti
 
 #[cfg(test)]
 mod tests {
+    mod hostile;
+
     use super::*;
 
     #[test]

@@ -374,6 +374,4 @@ pub fn shown_bytes(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-mod limit_tests;
-#[cfg(test)]
 mod tests;

@@ -547,8 +547,4 @@ fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
 }
 
 #[cfg(test)]
-mod fit_tests;
-#[cfg(test)]
-mod judging_tests;
-#[cfg(test)]
 mod tests;

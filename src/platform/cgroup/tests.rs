@@ -37,11 +37,11 @@ impl LiveTree {
     fn open(driver: CgroupDriver) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let skip = |reason: &str| {
-            crate::skips::skip(reason);
+            crate::testing::skips::skip(reason);
             None
         };
         if detect() != CgroupVersion::V1 {
-            crate::skips::needs("a host with cgroup v1");
+            crate::testing::skips::needs("a host with cgroup v1");
             return None;
         }
         if !nix::unistd::geteuid().is_root() {
@@ -237,7 +237,7 @@ impl LiveUnified {
             CgroupVersion::V1 => "/sys/fs/cgroup/unified",
         };
         let Ok(handed_down_before) = fs::read_to_string(format!("{mount}/cgroup.subtree_control")) else {
-            crate::skips::needs("a host with a unified hierarchy");
+            crate::testing::skips::needs("a host with a unified hierarchy");
             return None;
         };
         let manager = CgroupsV2::open_at(mount, CgroupDriver::Cgroupfs).expect("a mount");
@@ -245,7 +245,7 @@ impl LiveUnified {
         let root = CgroupName::from_cgroupfs_path(&path).expect("a path");
         let tree = CgroupTree::new(&path, true).expect("a path");
         if let Err(error) = manager.create(&root, &CgroupSettings::default()) {
-            crate::skips::skip(&error.to_string());
+            crate::testing::skips::skip(&error.to_string());
             return None;
         }
         Some(Self { manager, mount, tree, root, handed_down_before })
@@ -259,7 +259,7 @@ impl LiveUnified {
     fn check_huge_pages(&self, pod: &CgroupName) {
         let controllers = fs::read_to_string(format!("{}/cgroup.controllers", self.mount)).expect("told");
         if !controllers.split_whitespace().any(|one| one == "hugetlb") {
-            return crate::skips::needs("hugetlb in the unified hierarchy");
+            return crate::testing::skips::needs("hugetlb in the unified hierarchy");
         }
         let limit = |name: &CgroupName| fs::read_to_string(self.file(name, "hugetlb.2MB.max")).expect("a limit");
         assert_eq!(limit(pod).trim(), "0");
@@ -520,7 +520,7 @@ fn pids_of_a_cgroup_include_those_below_and_our_own_keeps_it_alive() {
 fn what_a_runtime_made_in_a_hybrid_hosts_unified_hierarchy_goes_with_the_pod() {
     let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };
     if !is_unified("/sys/fs/cgroup/unified") {
-        return crate::skips::needs("a hybrid host");
+        return crate::testing::skips::needs("a hybrid host");
     }
     let pod = live.pod("a", QosClass::BestEffort);
     live.manager.create(&pod, &pod_settings()).expect("create");

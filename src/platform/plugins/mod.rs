@@ -7,22 +7,9 @@
 mod calls;
 mod csi;
 pub mod device_folder;
-#[cfg(test)]
-mod device_tests;
 mod devices;
 mod dra;
-#[cfg(test)]
-mod dra_tests;
 mod none;
-#[cfg(test)]
-#[path = "../../../tests/support/csi_driver.rs"]
-pub(crate) mod played;
-#[cfg(test)]
-#[path = "../../../tests/support/device_plugin.rs"]
-pub(crate) mod played_devices;
-#[cfg(test)]
-#[path = "../../../tests/support/dra_driver.rs"]
-pub(crate) mod played_dra;
 mod registration;
 mod registry;
 mod socket;

@@ -1,5 +1,8 @@
 //! The registry and the calls, against plugins on real sockets.
 
+mod devices;
+mod dra;
+
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -10,12 +13,12 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 use tonic::Code as WireCode;
 
-use super::played::Driver;
 use super::*;
 use crate::logic::plugins::call_error::{CallProblem, Code};
 use crate::logic::volumes::csi::requests::{Access, AccessMode, Capability, Texts};
 use crate::platform::host::clock::SystemClock;
 use crate::platform::observer::Unobserved;
+use crate::testing::csi_driver::Driver;
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);

@@ -160,7 +160,7 @@ mod tests {
     async fn live_evi_34_a_level_that_is_reached_wakes() {
         let mount = Path::new("/sys/fs/cgroup");
         if fs::metadata(mount.join("memory/cgroup.event_control")).is_err() {
-            return crate::skips::needs("a host with cgroup v1");
+            return crate::testing::skips::needs("a host with cgroup v1");
         }
         let hierarchies = Hierarchies::open(mount, CgroupVersion::V1);
         let fires = async |level| {
@@ -177,7 +177,7 @@ mod tests {
         let file =
             || OwnedFd::from(fs::File::options().read(true).write(true).open("/proc/pressure/memory").expect("it"));
         if fs::File::options().write(true).open("/proc/pressure/memory").is_err() {
-            return crate::skips::needs("a kernel that counts pressure, and root");
+            return crate::testing::skips::needs("a kernel that counts pressure, and root");
         }
         with_trigger(file()).expect("taken");
         let cut = STALL_UNPRIVILEGED.trim_end_matches('\0');

@@ -399,13 +399,13 @@ mod tests {
             return;
         }
         if mount(Some("debugfs"), &point, Some("debugfs"), MsFlags::empty(), None::<&str>).is_err() {
-            return crate::skips::needs("debugfs in the kernel");
+            return crate::testing::skips::needs("debugfs in the kernel");
         }
         let on_demand = point.join("tracing");
         let is_mounted = || mount_table::read().expect("told").iter().any(|mount| mount.point == on_demand);
         let base = Directory::open(&point).expect("opened");
         if !base.kind("tracing").is_ok_and(|kind| kind.is_some()) {
-            return crate::skips::needs("tracing in the kernel's debugfs");
+            return crate::testing::skips::needs("tracing in the kernel's debugfs");
         }
         type Open<'a> = &'a dyn Fn() -> io::Result<OwnedFd>;
         let ways: [Open<'_>; 3] =

@@ -5,8 +5,6 @@
 
 mod atomic_writer;
 pub mod csi;
-#[cfg(test)]
-mod dead_mount_tests;
 mod in_use;
 pub mod kinds;
 mod layout;
@@ -22,6 +20,8 @@ mod sub_path;
 mod tear_down;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -64,7 +64,7 @@ pub(super) fn uid() -> PodUid {
 pub(super) fn may_mount() -> bool {
     let may = nix::unistd::geteuid().is_root();
     if !may {
-        crate::skips::skip("only root can mount");
+        crate::testing::skips::skip("only root can mount");
     }
     may
 }
@@ -83,7 +83,7 @@ impl Disk {
         std::fs::File::create(&path).and_then(|file| file.set_len(16 << 20)).expect("made");
         let ended = super::programs::run("losetup", &["-f", "--show", &path.display().to_string()], None);
         if !ended.is_ok() {
-            crate::skips::skip(&format!("no loop device: {}", ended.output.trim()));
+            crate::testing::skips::skip(&format!("no loop device: {}", ended.output.trim()));
             return None;
         }
         Some(Self { device: ended.output.trim().to_owned() })

@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use podwright::testing::skips::needs;
 use serde_json::{Value, json};
 
 use super::Cluster;
 use crate::harness::{NODE_NAME, condition};
 use crate::pods::{forever, pod, with};
-use crate::skips::needs;
 
 /// A control plane that signs, and a node that knows nothing but a token.
 fn with_a_token() -> Option<Cluster> {

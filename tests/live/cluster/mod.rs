@@ -29,11 +29,11 @@ use std::time::{Duration, Instant};
 
 use podwright::cri::ContainerState;
 use podwright::cri::ContainerStatus;
+use podwright::testing::skips::needs;
 use serde_json::Value;
 
 use crate::harness::{NODE_NAME, Node, PATIENCE, condition};
 use crate::pods::with;
-use crate::skips::needs;
 
 /// A node and its control plane.
 pub struct Cluster {

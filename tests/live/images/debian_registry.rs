@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use podwright::testing::skips::skip;
 use serde_json::json;
 
 use crate::harness::{Node, http_get};
 use crate::images::registry::{image, without_encryption};
 use crate::images::{BASIC, of_image, wait_reason, waiting};
 use crate::pods::pod;
-use crate::skips::skip;
 
 /// `user` with the password `secret`, as `htpasswd -B` writes it.
 const HTPASSWD: &str = "user:$2b$04$HIlPSO.gqVaNqDj5UuDleu74KVb5uYG58y5t3N9md/78n0zvOorBK\n";

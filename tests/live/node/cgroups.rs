@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use podwright::testing::skips::needs;
 use serde_json::json;
 
 use crate::harness::Node;
 use crate::pods::{forever, pod, with};
-use crate::skips::needs;
 
 /// The folder of a cgroup in the hierarchy of a controller, whichever generation the host has.
 fn folder(node: &Node, controller: &str, path: &str) -> PathBuf {

@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 use podwright::platform::plugins::wire::deviceplugin_v1beta1::{
     CdiDevice, ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount,
 };
+use podwright::testing::device_plugin::{Plugin, Serving};
 use serde_json::{Value, json};
 
-use crate::device_plugin::{Plugin, Serving};
 use crate::harness::{Node, container_status};
 use crate::pods::{forever, pod, with};
 

@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use podwright::testing::dra_driver::DraDriver;
+use podwright::testing::skips::needs;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::dra_driver::DraDriver;
 use crate::pods::{forever, pod, with};
-use crate::skips::needs;
 use crate::wire::dra_health_v1alpha1::HealthStatus;
 
 const DRIVER: &str = "drv.test";

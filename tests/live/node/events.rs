@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use podwright::testing::skips::needs;
+
 use crate::harness::{Node, http_get, send_signal};
 use crate::pods::restarts::another;
 use crate::pods::{forever, pod};
-use crate::skips::needs;
 
 /// Whether this runtime has the stream, by its version: the agent is not asked.
 fn has_stream(node: &Node) -> bool {

@@ -35,7 +35,7 @@ fn a_container_owns_its_cpu_until_its_pod_is_over() {
     let Some(mut node) = Node::new() else { return };
     let count = std::thread::available_parallelism().expect("CPUs").get();
     if count < 2 {
-        return crate::skips::skip("a machine with one CPU has none to give away");
+        return podwright::testing::skips::skip("a machine with one CPU has none to give away");
     }
     node.configure(json!({
         "cpuManagerPolicy": "static",

@@ -182,7 +182,7 @@ fn no_iptables() -> Option<&'static str> {
 #[test]
 fn cve_2020_8558_packet_filter_rules_are_made_and_come_back_after_a_flush() {
     if let Some(reason) = no_iptables() {
-        crate::skips::needs(reason);
+        podwright::testing::skips::needs(reason);
         return;
     }
     let Some(mut node) = Node::new() else { return };

@@ -6,12 +6,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use podwright::cri::{ContainerStatus, RuntimeService};
+use podwright::testing::skips::needs;
 use serde_json::{Value, json};
 
 use crate::harness::{Node, http_get, send_signal};
 use crate::node::machine::path_text;
 use crate::pods::{forever, pod, shell, then_forever, with};
-use crate::skips::needs;
 
 /// Pods with user namespaces that were begun, and those that failed.
 const STARTED: &str = "kubelet_started_user_namespaced_pods_total";

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use podwright::testing::skips::needs;
 use serde_json::json;
 
 use crate::harness::{Node, http_get};
 use crate::pods::{forever, pod, with};
-use crate::skips::needs;
 
 /// Lint findings that upstream's own names cause, as `promtool check metrics` words them; reviewed one by one.
 const UPSTREAMS: &[&str] = &[

@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use podwright::cri::{RuntimeService, StatsFilter};
+use podwright::testing::skips::needs;
 use serde_json::{Value, json};
 
 use crate::harness::{Node, http_get};
 use crate::pods::{pod, shell, then_forever, with};
-use crate::skips::needs;
 
 const MIB: u64 = 1 << 20;
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
+use podwright::testing::skips::needs;
 use serde_json::Value;
 
 use crate::harness::{AGENT, Node, condition};
 use crate::pods::{forever, pod};
-use crate::skips::needs;
 
 /// OBS: every event has what its kind must have, and every arrow and operation two ends in order.
 #[test]

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use super::*;
 use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Cause;
-use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};

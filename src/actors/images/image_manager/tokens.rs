@@ -95,7 +95,7 @@ mod tests {
     use super::super::steps::{gather, look_up};
     use super::*;
     use crate::actors::kit::trace::Cause;
-    use crate::actors::node::node_tests::{PlayedAgent, played_agent};
+    use crate::actors::node::tests::{PlayedAgent, played_agent};
     use crate::actors::played_api::ObjectServer;
     use crate::actors::wiring::images::image_manager_args;
     use crate::cri::{AuthConfig, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::actors::node::node_tests::played_agent;
+use crate::actors::node::tests::played_agent;
 use crate::actors::played_api::ObjectServer;
 use crate::messages::describe;
 

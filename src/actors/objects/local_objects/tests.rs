@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::actors::kit::trace::lock;
-use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::objects::object_cache::CachedLocalObjects;
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::objects::object_cache::ChangeDetection;

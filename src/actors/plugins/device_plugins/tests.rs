@@ -9,16 +9,16 @@ use tonic::Code;
 
 use crate::actors::agent::PluginAdapters;
 use crate::actors::kit::trace::Cause;
-use crate::actors::node::node_tests::{PlayedAgent, PlayedServer, node_agent_with};
+use crate::actors::node::tests::{PlayedAgent, PlayedServer, node_agent_with};
 use crate::actors::wiring::start_alone;
 use crate::logic::plugins::device_sessions::{DevicePluginView, Stage};
 use crate::messages::plugins::device_plugins::{DeviceCallError, DevicePluginsMsg, DeviceUse, Preference};
 use crate::messages::root::Child;
 use crate::platform::host::clock::{Clock, SystemClock};
-use crate::platform::plugins::played_devices::{Plugin, Serving, register};
 use crate::platform::plugins::wire::deviceplugin_v1beta1::{ContainerAllocateResponse, DevicePluginOptions};
 use crate::platform::plugins::{GrpcDevices, GrpcRegistration, LinuxPluginRegistry};
 use crate::server::rpc::DeviceRegistration;
+use crate::testing::device_plugin::{Plugin, Serving, register};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::actors::kit::address::AskError;
 use crate::actors::kit::trace::{Cause, lock};
-use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::resources::user_namespaces::mapping_file::parse;

@@ -452,6 +452,4 @@ fn is_over(seen: &Seen, kind: ProbeKind) -> bool {
 }
 
 #[cfg(test)]
-mod load_tests;
-#[cfg(test)]
 mod tests;

@@ -1,11 +1,13 @@
 //! `Prober` over a played runtime, under paused time: tries, costs, the gate for commands, and what outlives it.
 
+mod load;
+
 use serde_json::{Value, json};
 
 use super::*;
 use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Cause;
-use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::messages::event_recorder::EventRecorderMsg;

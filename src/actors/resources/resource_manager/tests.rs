@@ -8,7 +8,7 @@ use ractor::{ActorCell, ActorStatus};
 
 use super::*;
 use crate::actors::kit::trace::lock;
-use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;

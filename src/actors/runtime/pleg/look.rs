@@ -171,7 +171,7 @@ async fn termination_message(files: &dyn PodFiles, uid: &PodUid, status: &Contai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::node::node_tests::{PlayedAgent, played_agent};
+    use crate::actors::node::tests::{PlayedAgent, played_agent};
     use crate::actors::played_api::ObjectServer;
     use crate::cri::Mount;
 

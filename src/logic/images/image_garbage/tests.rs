@@ -1,5 +1,7 @@
 //! Which images go and which stay.
 
+mod limits;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,5 +1,8 @@
 //! Tests of [`super`]: who is taken, who waits, who is refused, and who goes for whom.
 
+mod fit;
+mod judging;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -9,8 +9,6 @@
 
 pub mod merge;
 #[cfg(test)]
-mod scale_tests;
-#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};

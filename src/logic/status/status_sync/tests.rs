@@ -1,5 +1,7 @@
 //! Tests of what the API server hears of pods.
 
+mod scale;
+
 use serde_json::{Value, json};
 
 use super::merge::{finished, merged, patch};

@@ -226,7 +226,7 @@ struct Setup {
 impl Setup {
     async fn open(result: &'static str) -> Option<Self> {
         let Some(mut bus) = Bus::start() else {
-            crate::skips::skip("there is no dbus-daemon");
+            crate::testing::skips::skip("there is no dbus-daemon");
             return None;
         };
         let (address, connection) = (bus.address(), bus.connect().await);

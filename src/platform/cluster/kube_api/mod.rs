@@ -9,8 +9,6 @@
 //! upstream's. So are [`WatchEvent`] and [`ApiError`]: they hold what decisions need, in upstream's words.
 
 pub mod credentials;
-#[cfg(test)]
-mod credentials_tests;
 mod error;
 mod exchange;
 pub mod kubeconfig;
@@ -18,8 +16,6 @@ mod managed_fields;
 mod observed;
 mod place;
 pub mod reflector;
-#[cfg(test)]
-mod reflector_tests;
 mod runtime_clock;
 mod shown_files;
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Calls against a service that answers by hand, under paused time.
 
+mod credentials;
+mod reflector;
+
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -204,7 +204,7 @@ fn live_evi_26_file_systems_count_what_is_written() {
     let disks = [("ext4", &["-O", "quota,project", "-E", "quotatype=prjquota"][..]), ("xfs", &[])];
     let disks: Vec<_> = disks.iter().filter_map(|(kind, options)| Counting::mount(kind, options)).collect();
     if disks.is_empty() {
-        return crate::skips::needs("a kernel with project quotas (ext4 or XFS)");
+        return crate::testing::skips::needs("a kernel with project quotas (ext4 or XFS)");
     }
     for disk in &disks {
         let (etc, pods) = (disk.folder.path().join("etc"), disk.root().join("pods"));

@@ -17,7 +17,7 @@ fn here() -> (tempfile::TempDir, Directory) {
 fn mount_tmpfs(at: &Path) -> Option<Unmount> {
     let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(at).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        crate::skips::skip("nothing can be mounted");
+        crate::testing::skips::skip("nothing can be mounted");
         return None;
     }
     Some(Unmount(at.to_path_buf()))

@@ -79,7 +79,7 @@ struct Setup {
 impl Setup {
     async fn open() -> Option<Self> {
         let Some(mut bus) = Bus::start() else {
-            crate::skips::skip("there is no dbus-daemon");
+            crate::testing::skips::skip("there is no dbus-daemon");
             return None;
         };
         let (address, stand_in, state) = (bus.address(), bus.connect().await, State::default());

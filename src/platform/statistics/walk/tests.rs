@@ -75,7 +75,7 @@ fn another_file_system_is_not_entered() {
     fs::create_dir(&inside).expect("made");
     let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&inside).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        return crate::skips::skip("nothing can be mounted");
+        return crate::testing::skips::skip("nothing can be mounted");
     }
     fs::write(inside.join("large"), vec![1; 1_000_000]).expect("written");
     let usage = count(folder.path());

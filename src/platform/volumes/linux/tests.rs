@@ -148,7 +148,7 @@ fn sec_06_memory_is_never_swapped_where_the_kernel_can_promise_that() {
         return;
     }
     if !is_new {
-        return crate::skips::needs("Linux 6.4");
+        return crate::testing::skips::needs("Linux 6.4");
     }
     let root = Root::new();
     let (host, place) = (root.host(), root.place(plugin::SECRET, "s"));
@@ -169,7 +169,7 @@ fn huge_pages_are_mounted_by_their_size() {
     let size = |name: String| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok();
     let sizes: Vec<u64> = names.filter_map(size).collect();
     if sizes.len() < 2 {
-        crate::skips::needs("huge pages of two sizes");
+        crate::testing::skips::needs("huge pages of two sizes");
     }
     for kibibytes in sizes {
         let root = Root::new();

@@ -53,7 +53,7 @@ async fn ten_thousand_connections_do_not_shut_out_those_with_rights() {
     let crowd_size = CROWD.min(room_for(24_000).saturating_sub(3000) / 2);
     // A crowd that the listener has room for shows nothing.
     if crowd_size < 2 * CONNECTIONS_MAX {
-        return crate::skips::skip("too few open files are allowed for a crowd");
+        return crate::testing::skips::skip("too few open files are allowed for a crowd");
     }
     let served = Served::with(|listener| listener.handshake_max = 10 * PATIENCE).await;
     let mut known = served.connect(served.admin()).await;

@@ -1,7 +1,5 @@
 //! Tests of streams as their clients meet them: the local socket of a whole tree, over a runtime that is played.
 
-#[expect(dead_code, reason = "the tests on a real runtime use more of it")]
-mod clients;
 mod cves;
 mod played;
 
@@ -12,12 +10,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tonic::Status;
 
-use self::clients::{Command, Socket, Spdy, ask, exec_path};
 use self::played::{Played, Script};
 use crate::logic::serving::streams::limits::StreamLimits;
 use crate::logic::serving::{StreamSettings, spdy};
 use crate::server::LocalSocket;
 use crate::server::tests::Node;
+use crate::testing::stream_clients::{Command, Socket, Spdy, ask, exec_path};
 
 const PLACE: &str = "shop/web/a";
 const ALL: &str = "input=1&output=1&error=1";

@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
 
-use super::clients::read_head;
 use super::spdy::{self, Event, Reader, Writer};
 use crate::cri::wire::runtime_service_server::{RuntimeService, RuntimeServiceServer};
 use crate::cri::wire::*;
+use crate::testing::stream_clients::read_head;
 
 /// The stream server's answer to a request.
 #[derive(Clone)]

@@ -5,10 +5,10 @@ use std::fs;
 
 use podwright::platform::network::tls::sha256_hex;
 use podwright::platform::plugins::wire::csi_v1 as csi;
+use podwright::testing::csi_driver::Driver;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::csi_driver::Driver;
 use crate::harness::NODE_NAME;
 use crate::pods::{pod, shell, then_forever, with};
 

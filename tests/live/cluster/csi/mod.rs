@@ -7,10 +7,10 @@ mod growing;
 use std::fs;
 
 use podwright::platform::network::tls::sha256_hex;
+use podwright::testing::csi_driver::{Driver, Serving};
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::csi_driver::{Driver, Serving};
 use crate::harness::NODE_NAME;
 use crate::pods::{pod, shell, then_forever, with};
 

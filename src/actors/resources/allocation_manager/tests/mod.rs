@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::*;
 use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::{Cause, lock};
-use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;

@@ -546,7 +546,7 @@ async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
     let (watch, moves) = (Arc::new(Watch::default()), Arc::new(Mutex::new(vec![])));
     let told = Arc::clone(&moves);
     let task = MountTask {
-        timing: Timing { observer: watch.clone(), clock: crate::actors::node::node_tests::paused_clock() },
+        timing: Timing { observer: watch.clone(), clock: crate::actors::node::tests::paused_clock() },
         objects: Arc::new(api(&[
             ("persistentvolumeclaim/data", claim("Bound")),
             ("persistentvolume/pv-1", local_volume("/mnt/disk")),

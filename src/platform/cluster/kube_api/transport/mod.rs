@@ -11,8 +11,6 @@ mod connect;
 mod endpoint;
 mod pool;
 mod proxy;
-#[cfg(test)]
-mod proxy_tests;
 mod rate;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,6 +1,8 @@
 //! The transport against a server on loopback, in real time: what opens a connection, what closes it, which calls the
 //! observer hears of.
 
+mod proxy;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};

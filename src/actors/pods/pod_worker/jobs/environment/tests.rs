@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::starting::Given;
 use super::*;
-use crate::actors::node::node_tests::{PlayedAgent, played_agent};
+use crate::actors::node::tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::pods::worker_tools;
 use crate::actors::wiring::start_alone;
