@@ -74,8 +74,8 @@ make_package() { # FOLDER
     rm -rf "$1/src"
     mkdir -p "$1/src" "$1/tests"
     cp -r src/logic "$1/src/logic"
-    # The one file outside of src/logic that its tests read.
-    cp tests/pod_fields.txt "$1/tests/"
+    # The files outside of src/logic that its tests read.
+    cp -r tests/pod_fields.txt tests/upstream "$1/tests/"
     printf '//! The decisions by themselves.\npub mod logic;\n' >"$1/src/lib.rs"
     cp Cargo.lock "$1/Cargo.lock"
     {
@@ -89,6 +89,8 @@ make_package() { # FOLDER
 
 # Leaves of a package one module with its tests, and what that needs without tests.
 reduce_package() { # FOLDER MODULE
+    # Modules of tests alone: samples for the tests of others stay.
+    local no_tests='/^ *#\[cfg\(test\)\]$/ { N; s/cfg\(test\)(.*\n *mod tests\b)/cfg(any())\1/ }'
     local keep name file
     keep=$(needed "$2")
     for name in $(modules); do
@@ -99,7 +101,7 @@ reduce_package() { # FOLDER MODULE
         grep -qFx "$name" <<<"$keep" || sed -i "/^pub mod ${name##*/};$/d" "$file"
     done
     for name in $keep; do
-        [ "$name" = "$2" ] || (files_of "$name" | while read -r file; do sed -i 's/#\[cfg(test)\]/#[cfg(any())]/' "$1/$file"; done)
+        [ "$name" = "$2" ] || (files_of "$name" | while read -r file; do sed -Ei "$no_tests" "$1/$file"; done)
     done
 }
 
