@@ -83,7 +83,7 @@ make_package() { # FOLDER
         sed -n '/^\[dependencies\]/,/^$/p' fuzz/Cargo.toml | grep -vE '^(\[|libfuzzer)'
         printf '\n[dev-dependencies]\n'
         grep -E '^(proptest|tempfile|url) =' Cargo.toml
-        printf '\n[profile.dev]\ndebug = false\n\n[workspace]\n'
+        printf '\n[lib]\ndoctest = false\n\n[profile.dev]\ndebug = false\n\n[workspace]\n'
     } >"$1/Cargo.toml"
 }
 

@@ -229,6 +229,16 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_has_a_surplus_once_a_container_died_more_often_than_is_kept() {
+        use ContainerState::Exited;
+        let mut all = vec![container("b", "b", Exited, 20), container("a2", "a", Exited, 10)];
+        assert!(!has_surplus(&pod("u", all.clone()), 1), "one dead instance of each container");
+        all.push(container("a1", "a", Exited, 5));
+        assert!(has_surplus(&pod("u", all.clone()), 1), "a has two");
+        assert!(!has_surplus(&pod("u", all), 2));
+    }
+
+    #[test]
     fn the_young_stay_and_the_total_takes_the_oldest() {
         use ContainerState::Exited;
         let all = pod("u", vec![container("b", "b", Exited, 20), container("a", "a", Exited, 10)]);

@@ -166,7 +166,8 @@ pub fn plan(input: &PlanInput<'_>) -> PodPlan {
 /// Everything starts over in a new sandbox, unless the pod has nothing left to do.
 fn plan_new_sandbox(input: &PlanInput<'_>, spec: &PodSpec, attempt: u32) -> PodPlan {
     let starts = regular::starts_in_new_sandbox(input, spec);
-    if sandbox::is_finished(input, spec, attempt, starts.is_empty()) {
+    // Where nothing is left to start, all containers have succeeded.
+    if starts.is_empty() || sandbox::ran_once(input, attempt) {
         return PodPlan::end(PodKill::NothingToRun);
     }
     let mut plan = PodPlan {

@@ -74,11 +74,6 @@ pub(super) fn all_over(input: &PlanInput<'_>, spec: &PodSpec) -> bool {
     })
 }
 
-/// Whether a regular container was ever made.
-pub(super) fn any_instance(spec: &PodSpec, runtime: &RuntimePod) -> bool {
-    spec.containers.iter().any(|container| runtime.container(&container.name).is_some())
-}
-
 /// Whether a regular container is made or running.
 pub(super) fn any_active(spec: &PodSpec, runtime: &RuntimePod) -> bool {
     let is_active =

@@ -1,8 +1,8 @@
 //! Whether the pod's sandbox can stay (CRI-17; upstream's `PodSandboxChanged`).
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::Pod;
 
-use super::{PlanInput, regular};
+use super::PlanInput;
 use crate::logic::model::ids::SandboxId;
 use crate::logic::model::restart_policy::{NEVER, pod_policy};
 use crate::logic::model::runtime_pod::{RuntimePod, SandboxState};
@@ -38,9 +38,7 @@ pub fn sandbox_decision(pod: &Pod, runtime: &RuntimePod) -> SandboxDecision {
     }
 }
 
-/// Whether a pod without a fit sandbox needs none any more: it must not run twice and has run, or it has been
-/// initialised and all its containers have succeeded.
-pub(super) fn is_finished(input: &PlanInput<'_>, spec: &PodSpec, attempt: u32, nothing_to_start: bool) -> bool {
-    let ran_once = pod_policy(input.pod) == NEVER && attempt != 0 && !input.runtime.containers.is_empty();
-    ran_once || (nothing_to_start && regular::any_instance(spec, input.runtime))
+/// Whether the pod has run and must not run twice.
+pub(super) fn ran_once(input: &PlanInput<'_>, attempt: u32) -> bool {
+    pod_policy(input.pod) == NEVER && attempt != 0 && !input.runtime.containers.is_empty()
 }
