@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::pod_phase::is_terminal;
+use crate::logic::model::pod_phase::{PENDING, is_terminal};
 use crate::logic::pods::pod_roster::full_name;
 
 /// Calls under way at once: after the API server was away, what changed is spread out.
@@ -28,7 +28,8 @@ pub const CALLS_MAX: usize = 16;
 const RECONCILE_PERIOD: Duration = Duration::from_secs(10);
 /// The first wait after a call that failed; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
-/// How long what is merely detail of a pod that is being deleted waits for more: its end follows soon, in the same patch.
+/// How long what is merely detail of a pod that starts or is being deleted waits for more: that its containers run, or its
+/// end, follows soon, in the same patch.
 const DETAIL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a pod that is being deleted waits for the word that it is unready as all its containers have ended: its phase
 /// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it
@@ -121,7 +122,7 @@ struct Entry {
     changed: bool,
     last_call: Option<Duration>,
     not_before: Option<(Duration, Why)>,
-    /// Since when there is only detail to be sent of the end that is under way.
+    /// Since when there is only detail to be sent of the start or end that is under way.
     held_since: Option<Duration>,
     failures: u32,
 }
@@ -415,16 +416,17 @@ impl StatusSync {
         (orders, self.agenda.first().map(|(due, _)| *due))
     }
 
-    /// Until when this is held back, as a detail of an end.
+    /// Until when this is held back, as a detail of a start or an end.
     fn held_until(&mut self, uid: &PodUid, urgency: Urgency, now: Duration) -> Option<Duration> {
         let entry = self.pods.get_mut(uid)?;
-        let is_ending = entry.api.as_ref().is_some_and(|api| api.metadata.deletion_timestamp.is_some());
-        if !is_ending || entry.finished {
+        if entry.finished {
             return None;
         }
+        let is_ending = entry.api.as_ref().is_some_and(|api| api.metadata.deletion_timestamp.is_some());
         let pause = match urgency {
-            Urgency::Detail => DETAIL_PAUSE,
-            Urgency::Turn if entry.own.as_ref().is_some_and(is_stopping) => UNREADY_PAUSE,
+            Urgency::Sandbox => DETAIL_PAUSE,
+            Urgency::Detail if is_ending => DETAIL_PAUSE,
+            Urgency::Turn if is_ending && entry.own.as_ref().is_some_and(is_stopping) => UNREADY_PAUSE,
             _ => return None,
         };
         Some(*entry.held_since.get_or_insert(now) + pause)
@@ -483,6 +485,7 @@ impl StatusSync {
             (_, true) => Urgency::Repair,
             (Call::Delete, _) => Urgency::End,
             _ if is_turn(shown, &desired) => Urgency::Turn,
+            _ if is_about_sandbox(shown, &desired) => Urgency::Sandbox,
             _ => Urgency::Detail,
         };
         Some(Candidate { order, due, urgency })
@@ -523,6 +526,8 @@ enum Urgency {
     End,
     /// Anything else that is new here. Of a pod that is being deleted it waits a moment for what comes next.
     Detail,
+    /// Of a pod that starts, only that its sandbox is there. It waits a moment: most containers start at once.
+    Sandbox,
     /// A change by somebody else is put right.
     Repair,
 }
@@ -539,6 +544,14 @@ fn is_turn(shown: &PodStatus, desired: &PodStatus) -> bool {
         status.conditions.iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
     };
     shown.phase != desired.phase || ready(shown) != ready(desired)
+}
+
+/// Whether the pod is still to start, and there is no news of its containers.
+fn is_about_sandbox(shown: &PodStatus, desired: &PodStatus) -> bool {
+    shown.phase.as_deref() == Some(PENDING)
+        && shown.container_statuses == desired.container_statuses
+        && shown.init_container_statuses == desired.init_container_statuses
+        && shown.ephemeral_container_statuses == desired.ephemeral_container_statuses
 }
 
 /// Whether all containers of the pod have ended, and its phase does not say so yet: only its sandbox is to be stopped.

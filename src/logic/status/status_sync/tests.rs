@@ -3,6 +3,7 @@
 mod ends;
 mod mirrors;
 mod scale;
+mod starts;
 
 use serde_json::{Value, json};
 
