@@ -79,6 +79,9 @@ impl SourceAdmissions {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::super::placing::Placing;
     use super::*;
     use crate::logic::model::time::Moment;
 
@@ -110,5 +113,22 @@ mod tests {
         assert_eq!(admissions.with_open_refusals(), ["http"], "the API server's pods are refused for good");
         admissions.statics_of("http").forget_refusal(&uid);
         assert_eq!(admissions.with_open_refusals(), [""; 0]);
+    }
+
+    /// Upstream never judges it again; here the managers of hardware are asked anew, too.
+    #[test]
+    fn the_managers_are_asked_again_about_refused_static_pods_alone() {
+        let mut admissions = SourceAdmissions::new(true);
+        let pod = Arc::new(Pod::default());
+        for (source, uid) in [("file", "static"), (API_SOURCE, "of-the-api")] {
+            preempt(admissions.of(source), &PodUid::from(uid));
+        }
+        let uids = ["static", "of-the-api"].map(PodUid::from);
+        admissions.placements.ask(uids.iter().map(|uid| (uid.clone(), Arc::clone(&pod))).collect());
+        let question = admissions.placements.begin()[0].0;
+        admissions.placements.end(question, Ok(uids.into_iter().map(|uid| (uid, Placing::Given)).collect()));
+        admissions.forget_placement_refusals();
+        let known = |uid: &str| admissions.placements.answer(&uid.into()).is_some();
+        assert_eq!((known("static"), known("of-the-api")), (false, true));
     }
 }

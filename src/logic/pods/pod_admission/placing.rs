@@ -232,12 +232,13 @@ mod tests {
         assert!(placements.is_needed());
         let given = Placing::GivenDevices([limits.to_owned()].into());
         placements.end(questions[1].0, Ok([(PodUid::from("other"), given.clone())].into()));
+        assert!(placements.is_asked(&PodUid::from("user")) && !placements.is_asked(&PodUid::from("other")));
         assert_eq!(
             placements.of(&PodUid::from("other"), &user),
             Some(&given),
             "the plugin of another one takes its time"
         );
-        assert!(placements.is_open(&PodUid::from("user"), &user));
+        assert!(placements.is_open(&PodUid::from("user"), &user) && !placements.is_open(&PodUid::from("other"), &user));
     }
 
     #[test]

@@ -324,3 +324,11 @@ proptest! {
         }
     }
 }
+
+/// RES-59: amounts whose sum no number holds leave no room, rather than all of it.
+#[test]
+fn res_59_what_pods_take_together_has_a_bound() {
+    let most = i64::MAX.to_string();
+    let huge = asking(&[json!({ "memory": most })]);
+    assert_eq!(room(&[huge.clone(), huge]).used("memory"), i64::MAX);
+}

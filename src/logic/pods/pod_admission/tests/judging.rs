@@ -90,8 +90,8 @@ fn a_pod_on_its_way_out_is_admitted_and_one_that_is_over_takes_no_room() {
     };
     let deleted = |pod: &mut Pod| pod.metadata.deletion_timestamp = pod.metadata.creation_timestamp.clone();
     let pods = all([
-        changed(plain("done", 1, "2"), phase("Succeeded")),
-        changed(plain("lost", 2, "2"), phase("Failed")),
+        changed(plain("done", 1, "9"), phase("Succeeded")),
+        changed(plain("lost", 2, "9"), phase("Failed")),
         changed(plain("going", 3, "2"), deleted),
         changed(plain("new", 4, "1"), phase("Pending")),
     ]);

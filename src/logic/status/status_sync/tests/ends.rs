@@ -108,6 +108,39 @@ fn what_nobody_knows_any_more_is_over() {
     sync.keep_only(&BTreeSet::new());
     let [Call::Patch { body }] = &calls(&mut sync, at(2))[..] else { panic!("one patch") };
     assert_eq!(body["status"]["phase"], "Failed");
+    // One that was never here may be judged yet.
+    let mut sync = StatusSync::default();
+    sync.seen(api_pod(1, false, &json!({"phase": "Pending"})));
+    sync.keep_only(&BTreeSet::new());
+    assert_eq!(calls(&mut sync, at(0)), []);
+}
+
+/// PAIN-32: the order in which calls are made, where all could be.
+#[test]
+fn news_go_by_how_many_wait_for_them() {
+    let mut sync = StatusSync::default();
+    let shown = |name: &str, version: u64, deleting: bool, status: Value| {
+        let mut pod = Pod::clone(&api_pod(version, deleting, &status));
+        (pod.metadata.name, pod.metadata.uid) = (Some(name.to_owned()), Some(name.to_owned()));
+        Arc::new(pod)
+    };
+    let running = |ip: &str| json!({"phase": "Running", "hostIP": ip});
+    let repair = PodUid::from("a-repair");
+    sync.seen(shown("a-repair", 1, false, running("10.0.0.1")));
+    sync.own(&repair, own(running("10.0.0.2"), true));
+    assert_eq!(calls(&mut sync, at(0)).len(), 1);
+    sync.answered(&repair, Answer::Done(Some(shown("a-repair", 2, false, running("10.0.0.2")))), at(0), 0.0);
+    assert_eq!(calls(&mut sync, at(0)), []);
+    sync.seen(shown("a-repair", 3, false, running("10.0.0.3")));
+    sync.seen(shown("b-detail", 1, false, running("10.0.0.1")));
+    sync.own(&"b-detail".into(), own(running("10.0.0.2"), true));
+    sync.seen(shown("c-end", 1, true, json!({"phase": "Failed"})));
+    sync.own(&"c-end".into(), own(json!({"phase": "Failed"}), false));
+    sync.finished(&"c-end".into());
+    sync.seen(shown("d-turn", 1, false, json!({"phase": "Pending"})));
+    sync.own(&"d-turn".into(), own(json!({"phase": "Running"}), true));
+    let order: Vec<PodUid> = sync.orders(at(60)).0.into_iter().map(|order| order.uid).collect();
+    assert_eq!(order.iter().map(PodUid::as_str).collect::<Vec<_>>(), ["d-turn", "c-end", "b-detail", "a-repair"]);
 }
 
 /// POD-36: as of a Job that keeps what has run.
