@@ -16,7 +16,7 @@ use crate::actors::agent::{
 };
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{self, Trace};
-use crate::actors::objects::object_cache::ApiObjects;
+use crate::actors::objects::object_cache::{ApiObjects, CachedLocalObjects};
 use crate::actors::settings::{
     LogSettings, NetworkSettings, NodeSettings, PodSettings, ResourceSettings, RuntimeSettings, SecuritySettings,
     ServingSettings, Settings, SourceSettings, StatisticsSettings,
@@ -30,6 +30,7 @@ use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
 use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::logs::log_rotation::RotationPolicy;
+use crate::logic::manifest::references::References;
 use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
 use crate::logic::objects::object_cache::ChangeDetection;
@@ -182,6 +183,7 @@ fn node_settings(address: std::net::IpAddr) -> NodeSettings {
 fn cluster(
     api: Option<ApiServer>,
     offline: Option<Arc<dyn OfflineStore>>,
+    is_local: bool,
     directory: &Directory,
     trace: &Arc<Trace>,
 ) -> ClusterAdapters {
@@ -190,6 +192,7 @@ fn cluster(
         objects: match (objects, offline.clone()) {
             (Some(objects), None) => objects,
             (Some(objects), Some(store)) => Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock()))),
+            (None, _) if is_local => Arc::new(CachedLocalObjects(directory.object_cache.clone())),
             (None, _) => Arc::new(Standalone),
         },
         offline,
@@ -234,7 +237,8 @@ impl Incarnation {
         adjust(&mut settings);
         let directory = Directory::new(&trace);
         let store: Option<Arc<dyn OfflineStore>> = offline.then(|| outlet.clone() as _);
-        let cluster = cluster(link.map(|link| link.client(&outlet)), store, &directory, &trace);
+        let is_local = settings.sources.references == References::Local;
+        let cluster = cluster(link.map(|link| link.client(&outlet)), store, is_local, &directory, &trace);
         let adapters = Adapters {
             runtime: outlet.clone(),
             images: outlet.clone(),
@@ -255,7 +259,11 @@ impl Incarnation {
             plugins: if has_plugins { plugins(&outlet) } else { PluginAdapters::none() },
             logs: LogAdapters { containers: outlet.clone(), reader: outlet.clone(), node: outlet.clone() },
             cluster,
-            sources: SourceAdapters { folder: Some(outlet.clone()), url: None, objects: None },
+            sources: SourceAdapters {
+                folder: Some(outlet.clone()),
+                url: None,
+                objects: is_local.then(|| outlet.clone() as _),
+            },
             node: NodeAdapters {
                 statistics: outlet.clone(),
                 network_rules: outlet.clone(),

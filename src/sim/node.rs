@@ -1,13 +1,13 @@
-//! The simulated node: all that stays when the agent goes. Runtime, images, disk, cgroups, manifests, time, story.
+//! The simulated node: all that stays when the agent goes. Runtime, images, disk, cgroups, watched folders, time, story.
 
 pub mod appetites;
 pub(super) mod busy;
 pub mod cgroups;
 pub mod disk;
+pub mod folders;
 pub mod logind;
 pub mod machine_facts;
 pub mod machines;
-pub mod manifests;
 pub mod network_rules;
 pub mod outlet;
 pub mod plugins;
@@ -28,8 +28,8 @@ use super::invariants::{CLAIMS_FIRST, Invariants};
 use super::node::appetites::Beside;
 use super::node::cgroups::Cgroups;
 use super::node::disk::Disk;
+use super::node::folders::WatchedFolder;
 use super::node::logind::SimLogind;
-use super::node::manifests::Manifests;
 use super::node::network_rules::Firewall;
 use super::node::plugins::Plugins;
 use super::node::process_placement::Processes;
@@ -82,7 +82,9 @@ pub struct Node {
     /// Processes that are no containers'.
     pub processes: Mutex<Processes>,
     /// The static pod path.
-    pub manifests: Manifests,
+    pub manifests: WatchedFolder,
+    /// The folder of local objects, where the agent has one.
+    pub objects: WatchedFolder,
     /// Drivers beside the agent.
     pub plugins: Plugins,
     /// Whether the runtime answers.
@@ -130,7 +132,8 @@ impl Node {
             logind: SimLogind::default(),
             machine: Mutex::default(),
             processes: Mutex::default(),
-            manifests: Manifests::default(),
+            manifests: WatchedFolder::default(),
+            objects: WatchedFolder::default(),
             plugins: Plugins::new(seed),
             runtime_up: AtomicBool::new(true),
             late_call: AtomicBool::new(false),

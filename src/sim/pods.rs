@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::pods::behaviour::Behaviour;
-use crate::logic::manifest::{Source, check_static};
+use crate::logic::manifest::references::References;
+use crate::logic::manifest::{Source, check_static_with};
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::SYSTEM_CRITICAL_PRIORITY;
 
@@ -346,7 +347,7 @@ impl SimPod {
     /// For a pod that the agent refuses: a mistake of the test.
     pub fn uid(&self, node: &str) -> PodUid {
         let source = Source::File { path: manifest_path(&self.name) };
-        let checked = check_static(&self.manifest(), &source, node);
+        let checked = check_static_with(&self.manifest(), &source, node, References::Local);
         let checked = checked.unwrap_or_else(|error| panic!("pod {} of the test is refused: {error}", self.name));
         PodUid::from(checked.pod.metadata.uid.as_deref().unwrap_or_default())
     }

@@ -5,6 +5,7 @@ pub mod cluster_truth;
 mod controllers;
 pub mod drivers;
 pub mod hardware;
+mod local_objects;
 pub mod pressure;
 pub mod resizes;
 pub mod truth;
@@ -23,7 +24,7 @@ use super::faults::{Fault, Faults};
 use super::invariants::Violation;
 use super::meter::TurnMeter;
 use super::node::{Node, spawn};
-use super::pods::SimPod;
+use super::pods::{SimPod, manifest_path};
 use super::story::{Line, Story};
 use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::settings::Settings;
@@ -211,7 +212,7 @@ impl World {
             self.node().invariants.pod_wanted(&uid, pod);
             lock(&self.shared.told).pod_wanted(&uid);
         }
-        self.node().manifests.write(&pod.name, &pod.manifest(), &self.node().faults);
+        self.node().manifests.write(manifest_path(&pod.name).into(), &pod.manifest(), &self.node().faults);
         uid
     }
 
@@ -220,7 +221,7 @@ impl World {
         self.node().story.tell("user", format!("deletes {name}"));
         let before = lock(&self.shared.wanted).remove(name);
         before.iter().for_each(|before| self.node().invariants.pod_unwanted(&before.uid));
-        self.node().manifests.remove(name, &self.node().faults);
+        self.node().manifests.remove(manifest_path(name).into(), &self.node().faults);
     }
 
     /// Removes all manifests.

@@ -3,6 +3,7 @@
 pub(super) mod clock;
 pub(super) mod eviction;
 pub(super) mod hardware;
+mod local_objects;
 pub(super) mod logs;
 pub(super) mod machine_size;
 pub(super) mod network_rules;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use podwright::sim::pods::manifest_path;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
 use serde_json::{Value, json};
 
@@ -250,7 +251,7 @@ fn a_pod_that_is_over_its_time_before_its_image_is_there_has_ended_containers() 
 fn a_manifest_that_is_broken_for_a_moment_costs_nothing() {
     simulate_with(1, in_a_cluster(), |world| async move {
         let (web, spoil) = (SimPod::of("web", "run").deadline(100_000), |world: &World| {
-            world.node().manifests.spoil("web", &world.node().faults);
+            world.node().manifests.write(manifest_path("web").into(), b"{", &world.node().faults);
         });
         world.put(&web);
         world.start_agent();
