@@ -154,6 +154,27 @@ fn evi_39_split_disks_are_relieved_each_by_what_is_on_it() {
     });
 }
 
+/// EVI-39: with the gate `KubeletSeparateDiskGC` off upstream evicts nobody from then on. Here memory is watched as ever.
+#[test]
+fn evi_39_a_split_that_the_gate_refuses_ends_no_eviction() {
+    let refusing = |settings: &mut Settings| {
+        watched(settings);
+        settings.resources.eviction.refuses_split = true;
+    };
+    simulate_with(1, in_a_cluster(refusing), |world| async move {
+        world.lay_out(DiskLayout::Split);
+        started(&world, &[SimPod::of("modest", "run")]).await;
+        world.create(&SimPod::of("leaker", &format!("run leaks {}", 256 << 20))).expect("made");
+        world.sleep(seconds(60)).await;
+        assert!(is_evicted(&world, "leaker"), "{}", status(&world, "leaker"));
+        assert_eq!(world.evictions_counted(), ["memory.available"]);
+        assert!(!is_evicted(&world, "modest"));
+        world.delete_pod("leaker", None);
+        world.sleep(seconds(60)).await;
+        world.finish_cluster().await;
+    });
+}
+
 /// EVI-38: 99 % of `containerfs` is never left, and is not what counts.
 #[test]
 fn evi_38_a_threshold_of_containerfs_is_ignored() {
