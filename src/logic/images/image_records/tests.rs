@@ -1,5 +1,9 @@
 //! Records of pulls, and who may use what is there.
 
+mod files;
+mod merging;
+mod verification;
+
 use super::*;
 
 const T: Moment = Moment(1_767_225_600_000_000_000);
