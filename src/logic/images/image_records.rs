@@ -338,12 +338,14 @@ pub fn needs_proof(policy: &VerificationPolicy, image: &str, evidence: &Evidence
     policy.requires(image, evidence.record.is_some() || evidence.intent)
 }
 
-/// Records that may go: of images that are not there any more, if they were written before `began`.
+/// Records that may go: of images that are not there any more, if they were written before `began`. Their times have whole
+/// seconds: a record of the second in which the look began may be newer, and stays.
 pub fn to_prune<'a>(
     records: impl IntoIterator<Item = &'a PulledRecord>,
     images: &BTreeSet<String>,
     began: Moment,
 ) -> Vec<String> {
+    let began = Moment::from_timestamp(began.to_timestamp());
     let gone = records.into_iter().filter(|record| record.updated() < began && !images.contains(&record.image_ref));
     gone.map(|record| record.image_ref.clone()).collect()
 }

@@ -120,6 +120,23 @@ fn only_old_records_of_images_that_are_gone_are_pruned() {
     assert_eq!(to_prune([&timeless], &images, began), ["sha256:gone"], "it counts as old");
 }
 
+/// Times of records have whole seconds. A pull that ended after the look began is newer, also within the same second:
+/// without its record the image would count as preloaded, and be free for all pods.
+#[test]
+fn a_record_of_the_second_in_which_the_look_began_stays() {
+    let second = T.plus(Duration::from_secs(5));
+    let began = second.plus(Duration::from_millis(200));
+    let cases = [
+        (second.plus(Duration::from_millis(700)), false),
+        (second, false),
+        (T.plus(Duration::from_millis(4_999)), true),
+    ];
+    for (written, goes) in cases {
+        let record = PulledRecord::new("sha256:1", written);
+        assert_eq!(!to_prune([&record], &BTreeSet::new(), began).is_empty(), goes, "{written:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_name_loses_its_tag_and_digest_alone(
