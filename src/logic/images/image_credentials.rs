@@ -232,7 +232,10 @@ fn split(text: &str) -> Option<(&str, &str, &str)> {
         return None;
     }
     let (host, path) = text.split_at(end);
-    let (host, port) = host.rsplit_once(':').filter(|(host, _)| !host.contains(':')).unwrap_or((host, ""));
+    let by_address =
+        host.strip_prefix('[').and_then(|rest| rest.split_once("]:")).filter(|(_, port)| !port.contains(':'));
+    let by_name = || host.rsplit_once(':').filter(|(host, _)| !host.contains(':'));
+    let (host, port) = by_address.or_else(by_name).unwrap_or((host, ""));
     (!host.is_empty()).then_some((host, port, path))
 }
 

@@ -32,6 +32,25 @@ fn a_place_is_for_an_image_by_port_path_and_each_part_of_the_host() {
     }
 }
 
+/// In a cluster with IPv6 alone a registry may be named by address: brackets are a pattern of letters only without a port,
+/// as upstream reads them.
+#[test]
+fn a_registry_at_an_ipv6_address_with_a_port_is_matched() {
+    let cases = [
+        ("[fd00::5]:5000", "[fd00::5]:5000/app", true),
+        ("[fd00::5]:5000/team", "[fd00::5]:5000/team/app", true),
+        ("[fd00::5]:5000", "[fd00::6]:5000/app", false),
+        ("[fd00::5]:5000", "[fd00::5]:5001/app", false),
+        ("[fd00::5]", "[fd00::5]:5000/app", false),
+        ("[fd00::5]", "[fd00::5]/app", false),
+        ("[fd00::5]:50:00", "[fd00::5]:50:00/app", false),
+        ("fd00::5", "[fd00::5]:5000/app", false),
+    ];
+    for (index, repository, expected) in cases {
+        assert_eq!(matches(index, repository), expected, "{index} {repository}");
+    }
+}
+
 /// The longest host that is looked at has 255 bytes, its port included; longer ones match nothing, not even themselves.
 #[test]
 fn a_host_that_no_registry_can_have_matches_nothing() {
