@@ -190,11 +190,13 @@ fn credential(entry: &Value) -> Option<Credential> {
     Some(Credential { username, password, email: text("email")?, ..Credential::default() })
 }
 
-/// Base64, padded or not, with line ends wherever.
+/// Base64, padded or not, with line ends wherever; as in Go, bits behind the last letter do not count.
 fn decode(text: &str) -> Option<String> {
     const ENGINE: GeneralPurpose = GeneralPurpose::new(
         &alphabet::STANDARD,
-        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true),
     );
     let letters: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
     String::from_utf8(ENGINE.decode(letters).ok()?).ok()

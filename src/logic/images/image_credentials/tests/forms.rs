@@ -117,6 +117,15 @@ fn fields_of_an_entry_count_as_upstream_reads_them() {
     }
 }
 
+/// Go's decoder does not look at bits behind the last letter, so such Secrets work on other nodes.
+#[test]
+fn bits_behind_the_last_letter_of_an_auth_are_left_out() {
+    // `u:p1` in both; the last digit of the second has bits more.
+    for auth in ["dTpwMQ==", "dTpwMR==", "dTpwMR"] {
+        assert_eq!(entry(&json!({ "auth": auth })), Ok(vec![("u".to_owned(), "p1".to_owned())]), "{auth}");
+    }
+}
+
 /// All of a Secret or nothing: half of it would pull some images with the wrong credentials.
 #[test]
 fn one_bad_registry_keeps_the_others_out() {
