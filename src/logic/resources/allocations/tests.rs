@@ -1,5 +1,11 @@
 //! The managers together, on a machine of two NUMA nodes with four CPUs and 8 GiB each.
 
+mod admission;
+mod files;
+mod keeping;
+mod properties;
+mod views;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,6 +20,10 @@ use crate::logic::resources::cpu_manager::options::StaticOptions;
 use crate::logic::resources::cpu_manager::{
     CpuInfo, CpuPolicy, CpuSet, CpuTopology, PodLevelGates, StaticPolicy, StaticSettings,
 };
+use crate::logic::resources::device_manager::Inquiry;
+use crate::logic::resources::device_manager::devices::{
+    Device, DeviceGrant, Health, Inventory, PluginOptions, ResourceDevices, Session,
+};
 use crate::logic::resources::memory_manager::{Gates, Machine, MemoryManager, MemoryPolicy, NodeMemory, Reserved};
 use crate::logic::resources::testing;
 use crate::logic::resources::topology::admission::TopologyManager;
@@ -21,9 +31,22 @@ use crate::logic::resources::topology::machine::NumaNodes;
 use crate::logic::resources::topology::policy::{Options, Policy, PolicyKind, Scope};
 
 const GIB: u64 = 1 << 30;
+const GPU: &str = "vendor.com/gpu";
 
 /// CPU 0 and 1 GiB of node 0 are kept for the host.
 pub(crate) fn managers(kind: PolicyKind) -> ResourceManagers {
+    let parts = (aligning(kind, Scope::Container), static_cpus(kind, 8), static_memory());
+    ResourceManagers::new(parts.0, parts.1, parts.2, true).expect("CPUs are shared")
+}
+
+fn aligning(kind: PolicyKind, scope: Scope) -> TopologyManager {
+    let nodes = NumaNodes::new([(0, vec![10, 20]), (1, vec![20, 10])]);
+    let policy = Policy::new(kind, Options::default(), nodes).expect("few nodes");
+    TopologyManager { policy, scope, pod_level: false }
+}
+
+/// Four CPUs a node, of which one is kept for the host.
+fn static_cpus(kind: PolicyKind, count: u32) -> CpuPolicy {
     let cpu = |cpu: u32| {
         let node = u8::try_from(cpu / 4).expect("two nodes");
         CpuInfo { cpu, core: cpu, socket: u32::from(node), node, uncore: u32::from(node) }
@@ -35,26 +58,67 @@ pub(crate) fn managers(kind: PolicyKind) -> ResourceManagers {
         single_numa_node: kind == PolicyKind::SingleNumaNode,
         gates: PodLevelGates { resources: true, managers: false },
     };
-    let topology = Arc::new(CpuTopology::new((0..8).map(cpu)).expect("CPUs"));
-    let cpus = CpuPolicy::Static(StaticPolicy::new(topology, &settings).expect("fits"));
-    let nodes = NumaNodes::new([(0, vec![10, 20]), (1, vec![20, 10])]);
-    let policy = Policy::new(kind, Options::default(), nodes).expect("few nodes");
-    let aligning = TopologyManager { policy, scope: Scope::Container, pod_level: false };
+    let topology = Arc::new(CpuTopology::new((0..count).map(cpu)).expect("CPUs"));
+    CpuPolicy::Static(StaticPolicy::new(topology, &settings).expect("fits"))
+}
+
+fn no_cpus() -> CpuPolicy {
+    CpuPolicy::None { gates: PodLevelGates { resources: true, managers: false } }
+}
+
+/// 8 GiB a node, of which one of node 0 is kept for the host.
+fn static_memory() -> MemoryManager {
+    memory(MemoryPolicy::Static)
+}
+
+fn memory(policy: MemoryPolicy) -> MemoryManager {
     let machine = Machine {
         nodes: (0..2).map(|node| (node, NodeMemory { total: 8 * GIB, huge_pages: BTreeMap::new() })).collect(),
     };
     let kept = Reserved::from([(0, BTreeMap::from([(MEMORY.to_owned(), GIB)]))]);
     let gates = Gates { pod_level_resources: true, pod_level_managers: false };
-    let memory = MemoryManager::new(MemoryPolicy::Static, gates, &machine, &kept);
-    ResourceManagers::new(aligning, cpus, memory, true).expect("CPUs are shared")
+    MemoryManager::new(policy, gates, &machine, &kept)
+}
+
+/// GPUs from texts like `g0@1!`: the name, the NUMA node, `!` for an unhealthy one.
+fn gpus(texts: &[&str]) -> ResourceDevices {
+    let device = |text: &&str| {
+        let health = if text.ends_with('!') { Health::Unhealthy } else { Health::Healthy };
+        let (id, node) = text.trim_end_matches('!').split_once('@').unwrap_or((text, ""));
+        (id.to_owned(), Device { health, nodes: node.parse().into_iter().collect() })
+    };
+    let options = PluginOptions::default();
+    ResourceDevices { devices: texts.iter().map(device).collect(), options, session: Session::Live }
+}
+
+fn inventory(texts: &[&str]) -> Arc<Inventory> {
+    Arc::new([(GPU.to_owned(), gpus(texts))].into())
+}
+
+/// A pod of one container with these requests and limits, `cpu=2,memory=1Gi` say.
+fn pod_of(uid: &str, amounts: &str) -> Pod {
+    let mut pod = testing::pod(vec![testing::container("main", amounts, amounts)], vec![]);
+    pod.metadata.uid = Some(uid.to_owned());
+    pod
+}
+
+/// Admits a pod whose plugins give all at once.
+fn admit(managers: &mut ResourceManagers, pod: &Pod) -> Placement {
+    let placement = managers.admit(pod, Inquiry::default());
+    if let Placement::Call { taken, .. } = &placement {
+        let uid = uid(pod);
+        taken.iter().for_each(|(need, _)| managers.grant(&uid, need, DeviceGrant::default()));
+    }
+    placement
+}
+
+fn uid(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().expect("a UID"))
 }
 
 /// A Guaranteed pod of this UID with one container.
 pub(crate) fn owner(uid: &str, cpu: &str, memory: &str) -> Pod {
-    let amounts = format!("cpu={cpu},memory={memory}");
-    let mut pod = testing::pod(vec![testing::container("main", &amounts, &amounts)], vec![]);
-    pod.metadata.uid = Some(uid.to_owned());
-    pod
+    pod_of(uid, &format!("cpu={cpu},memory={memory}"))
 }
 
 fn path(name: &str) -> String {
