@@ -247,10 +247,14 @@ impl ResourceManagers {
         self.counts.lengths.add(took);
     }
 
-    /// A pod that is asked about again, and has all it wants, keeps the record of its first admission.
+    /// A pod that is asked about again, and has all it wants, keeps the record of its first admission, but not of a refusal.
     pub(super) fn keep_record(&mut self, uid: &PodUid, record: PlacementRecord) {
         let gives_nothing_new = record.refusal.is_none() && record.cpus.is_empty() && record.devices.is_empty();
-        if record.is_empty() || (gives_nothing_new && self.records.contains_key(uid)) {
+        if gives_nothing_new && self.records.get(uid).is_some_and(|known| known.refusal.is_none()) {
+            return;
+        }
+        if record.is_empty() {
+            self.records.remove(uid); // A refusal, which is over.
             return;
         }
         if record.refusal.is_some() && !self.refused.contains(uid) {

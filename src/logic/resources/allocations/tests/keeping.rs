@@ -93,6 +93,31 @@ fn the_first_record_of_a_pod_stays_until_it_is_given_or_refused_something() {
     assert!(last_line(&managers, "a").contains("from 1 to 2"), "{}", last_line(&managers, "a"));
 }
 
+/// A plugin was away for too long, and the pod was refused although its devices were its own. It is asked about again later.
+#[test]
+fn a_pod_that_is_given_what_it_has_is_refused_no_more() {
+    let mut managers = managers(PolicyKind::Restricted);
+    managers.set_inventory(inventory(&["g0@0"]));
+    let pod = pod_of("a", &format!("cpu=2,memory=1Gi,{GPU}=1"));
+    admit(&mut managers, &pod);
+    managers.set_inventory(inventory(&["g0@0!"]));
+    assert!(matches!(admit(&mut managers, &pod), Placement::Refused(_)), "no device is healthy");
+    assert!(last_line(&managers, "a").starts_with("refused: "));
+    managers.set_inventory(inventory(&["g0@0"]));
+    assert_eq!(admit(&mut managers, &pod), Placement::Given);
+    let record = managers.record(&uid(&pod)).expect("remembered");
+    assert_eq!((&record.refusal, record.topology.len()), (&None, 1), "the nodes of its hardware are explained");
+    // Without policies there is nothing to explain but the refusal.
+    let mut plain = ResourceManagers::default();
+    let wants = pod_of("a", &format!("{GPU}=1"));
+    for (devices, expected) in [(&["g0"], false), (&["g0!"], true), (&["g0"], false)] {
+        plain.set_inventory(inventory(devices));
+        admit(&mut plain, &wants);
+        let refused = plain.record(&uid(&wants)).is_some_and(|record| record.refusal.is_some());
+        assert_eq!(refused, expected, "{devices:?}");
+    }
+}
+
 /// Its decision was given up, and another pod took its CPUs meanwhile.
 #[test]
 fn a_pod_that_is_given_other_cpus_is_explained_anew() {
