@@ -57,7 +57,8 @@ impl ResourceManagers {
             self.devices.end();
             return placed.map_or_else(Placement::Refused, |()| Placement::Given);
         }
-        let before = self.clone();
+        let mut before = self.clone();
+        before.devices.end(); // The inquiry is of this admission alone.
         let placed = self.place(pod);
         let decision = self.devices.end();
         let late = decision.refusal.as_ref().and_then(DeviceRefusal::late_resource).filter(|_| may_wait);

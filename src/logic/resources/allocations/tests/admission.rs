@@ -121,6 +121,21 @@ fn the_next_pod_is_not_held_to_be_late() {
     assert_eq!(managers.admit(&pod_of("c", "cpu=2,memory=1Gi"), late), Placement::Given);
 }
 
+/// RES-45: a plugin that is gone for long is awaited by a pod that may wait, for the length of its admission.
+#[test]
+fn a_forgotten_plugin_is_awaited_within_an_admission_alone() {
+    let mut of = gpus(&["g0!"]);
+    of.session = Session::Forgotten;
+    let mut managers = with(PolicyKind::None, Arc::new([(GPU.to_owned(), of)].into()));
+    let wants = pod_of("a", &format!("{GPU}=1"));
+    for pod in [pod_of("b", "cpu=2,memory=1Gi"), wants.clone()] {
+        let placement = managers.admit(&pod, Inquiry { may_wait: true, ..Inquiry::default() });
+        assert_eq!(outcome(placement), if pod == wants { "late: vendor.com/gpu" } else { "given" });
+        assert_eq!(managers.pinning_of(&wants).of("main").lacks, None, "others may give it");
+    }
+    assert_eq!(managers.admit(&wants, Inquiry::default()), Placement::Given, "others may give it");
+}
+
 /// RES-42: the opinion of a plugin is of one admission. The next pod is asked about anew.
 #[test]
 fn an_opinion_counts_for_one_admission() {
