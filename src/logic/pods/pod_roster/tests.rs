@@ -2,6 +2,33 @@
 
 use super::*;
 
+mod changes;
+mod deletion;
+mod names;
+mod properties;
+mod repeats;
+mod sources;
+
+/// A runtime that holds nothing.
+const NOTHING: &BTreeMap<PodUid, FullName> = &BTreeMap::new();
+
+/// The runtime's pods: UID and name.
+fn held(pods: &[(&str, &str)]) -> BTreeMap<PodUid, FullName> {
+    pods.iter().map(|(uid, name)| (PodUid::from(*uid), FullName::new(name, "default"))).collect()
+}
+
+fn tell(uid: &str, pod: &Arc<Pod>) -> Order {
+    Order::TellSpec { uid: uid.into(), pod: Arc::clone(pod) }
+}
+
+fn end(uid: &str, grace: Option<u64>) -> Order {
+    Order::Terminate { uid: uid.into(), grace: grace.map(Duration::from_secs) }
+}
+
+fn start(uid: &str, name: &str) -> Order {
+    Order::Start { uid: uid.into(), full_name: FullName::new(name, "default") }
+}
+
 fn pod(name: &str, image: &str) -> Arc<Pod> {
     let mut pod = Pod::default();
     pod.metadata.name = Some(name.to_owned());
@@ -261,6 +288,7 @@ fn one_pass_starts_a_bounded_number_of_workers_and_the_next_ones_the_rest() {
     let started = |orders: &[Order]| orders.iter().filter(|order| matches!(order, Order::Start { .. })).count();
     let mut counts = vec![started(&roster.orders(Some(&runtime)))];
     while roster.is_unfinished() {
+        assert!(counts.len() < 3, "a refill lets no more start: {counts:?}");
         assert_eq!(roster.orders_held_up(Some(&runtime)), [], "not before the refill");
         roster.refill();
         counts.push(started(&roster.orders_held_up(Some(&runtime))));
