@@ -157,37 +157,4 @@ impl Sweep {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(uids: &[&str]) -> Found {
-        let leftovers = uids.iter().map(|uid| ((*uid).into(), Leftovers { has_directory: true, ..Default::default() }));
-        Found { leftovers: leftovers.collect(), disk_is_full: false }
-    }
-
-    #[test]
-    fn a_pod_that_is_known_by_now_is_left_alone() {
-        let mut sweep = Sweep::default();
-        assert!(!sweep.was_begun() && sweep.begin() && !sweep.begin() && sweep.was_begun());
-        sweep.take_found(found(&["a", "b", "c"]), Moment::EPOCH, Duration::ZERO);
-        let known = [PodUid::from("b")].into();
-        let mut gone = vec![];
-        while let Some((uid, _)) = sweep.next(&known) {
-            gone.push(uid.to_string());
-        }
-        assert_eq!(gone, ["a", "c"]);
-        assert!(sweep.begin(), "the pass has ended");
-    }
-
-    #[test]
-    fn what_stays_for_the_same_reason_is_told_quietly() {
-        let (mut sweep, uid) = (Sweep::default(), PodUid::from("a"));
-        let busy = |why: &str| Swept { directory: Some(Err(why.to_owned())), ..Swept::default() };
-        for (why, level) in [("busy", LogLevel::Normal), ("busy", LogLevel::Debug), ("gone", LogLevel::Normal)] {
-            assert!(sweep.begin());
-            assert_eq!(sweep.note(&uid, busy(why)), Some(Stays { error: why.to_owned(), level }));
-            assert_eq!(sweep.figures(), Figures { removed: 0, directories: 1, failed: 1 });
-            assert!(sweep.next(&BTreeSet::new()).is_none());
-        }
-    }
-}
+mod tests;

@@ -60,4 +60,58 @@ mod tests {
         reread.end(|uid| *uid == b);
         assert!(!reread.is_done(&a), "nobody wants it any more");
     }
+
+    /// POD-31: the API server cannot be reached yet, so pods wait for the first call.
+    #[test]
+    fn one_call_is_for_all_pods_that_wait() {
+        let [a, b] = ["a", "b"].map(PodUid::from);
+        let mut reread = NodeReread::default();
+        assert!(reread.ask(vec![a.clone()]) && reread.ask(vec![b.clone(), a.clone()]), "no call is under way");
+        assert!(!reread.is_done(&a), "nobody has read yet");
+        reread.begin();
+        assert!(!reread.ask(vec![]) && !reread.is_done(&a), "it is being read");
+        reread.end(|_| true);
+        assert!(reread.is_done(&a) && reread.is_done(&b), "one call did for both");
+        assert!(!reread.ask(vec![]), "nobody waits");
+    }
+
+    #[test]
+    fn a_pod_of_the_call_under_way_does_not_lead_to_another_call() {
+        let [a, b] = ["a", "b"].map(PodUid::from);
+        for (asked, again) in [(vec![a.clone()], false), (vec![a.clone(), b.clone()], true), (vec![b.clone()], true)] {
+            let mut reread = NodeReread::default();
+            assert!(reread.ask(vec![a.clone()]));
+            reread.begin();
+            assert!(!reread.ask(asked.clone()), "one call at a time");
+            reread.end(|_| true);
+            assert_eq!(reread.ask(vec![]), again, "{asked:?} came meanwhile");
+        }
+    }
+
+    /// A pod that comes back under its UID gets a look of its own.
+    #[test]
+    fn a_pod_that_was_gone_in_between_has_the_node_read_again() {
+        let [a, b] = ["a", "b"].map(PodUid::from);
+        let mut reread = NodeReread::default();
+        let mut read_for = |uid: &PodUid, known: &[&PodUid]| {
+            assert!(reread.ask(vec![uid.clone()]), "{uid}");
+            reread.begin();
+            reread.end(|uid| known.contains(&uid));
+            (reread.is_done(&a), reread.is_done(&b))
+        };
+        assert_eq!(read_for(&a, &[&a]), (true, false));
+        assert_eq!(read_for(&b, &[&a, &b]), (true, true), "earlier pods stay done while they are known");
+        assert_eq!(read_for(&b, &[&b]), (false, true), "a is gone");
+        assert_eq!(read_for(&a, &[&b]), (false, true), "a went during the call");
+        assert_eq!(read_for(&a, &[&a, &b]), (true, true), "a is there again");
+    }
+
+    #[test]
+    #[should_panic(expected = "one call at a time")]
+    fn two_calls_at_once_are_a_fault() {
+        let mut reread = NodeReread::default();
+        reread.ask(vec!["a".into()]);
+        reread.begin();
+        reread.begin();
+    }
 }

@@ -90,4 +90,46 @@ mod tests {
         ];
         assert_eq!(told, expected);
     }
+
+    #[test]
+    fn pods_are_counted_by_their_origin() {
+        let mut count = ByOrigin::default();
+        for (is_static, others, statics) in [(true, 0, 1), (false, 1, 1), (false, 2, 1), (true, 2, 2)] {
+            count.add(is_static);
+            assert_eq!(count, ByOrigin { others, statics }, "one more, static: {is_static}");
+        }
+    }
+
+    /// POD-39: upstream's labels. A worker counts in one row, and no other.
+    #[test]
+    fn each_worker_has_its_row() {
+        let stages = [(Stage::Syncing, "sync"), (Stage::Terminating, "terminating"), (Stage::Terminated, "terminated")];
+        let claims = [
+            (Claim::Desired, "desired", ["", "true"]),
+            (Claim::Orphan, "orphan", ["", "true"]),
+            (Claim::RuntimeOnly, "runtime_only", ["unknown", "unknown"]),
+        ];
+        for (claim, config, origins) in claims {
+            for (stage, lifecycle) in stages {
+                for (is_static, origin) in [false, true].into_iter().zip(origins) {
+                    let mut census = PodCensus::default();
+                    census.add_worker(claim, stage, is_static);
+                    let rows: Vec<_> = census.working().filter(|(_, count)| *count > 0).collect();
+                    assert_eq!(rows, [([config, lifecycle, origin], 1)], "{claim:?} {stage:?} {is_static}");
+                }
+            }
+        }
+    }
+
+    /// A row that appears only with its first pod looks like a metric that is missing.
+    #[test]
+    fn the_rows_are_the_same_with_any_workers() {
+        let rows = |census: &PodCensus| census.working().map(|(labels, _)| labels).collect::<Vec<_>>();
+        let mut census = PodCensus::default();
+        let empty = rows(&census);
+        let distinct: std::collections::BTreeSet<_> = empty.iter().collect();
+        assert_eq!(distinct.len(), empty.len(), "no row twice");
+        census.add_worker(Claim::Orphan, Stage::Terminated, true);
+        assert_eq!(rows(&census), empty);
+    }
 }

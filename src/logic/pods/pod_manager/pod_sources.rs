@@ -96,44 +96,4 @@ impl PodSources {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pods(uids: &[&str]) -> Pods {
-        uids.iter().map(|uid| (PodUid::from(*uid), Arc::default())).collect()
-    }
-
-    #[test]
-    fn one_pod_of_the_api_server_counts_only_after_the_complete_set() {
-        let (mut sources, uid) = (PodSources::default(), PodUid::from("a"));
-        assert_eq!(sources.set_api_pod(&uid, Some(&Arc::default())), None);
-        assert_eq!(sources.api(), None);
-        assert_eq!(sources.set_api(pods(&[])), pods(&[]));
-        assert_eq!(sources.set_api_pod(&uid, Some(&Arc::default())), Some(None));
-        assert_eq!(sources.api(), Some(&pods(&["a"])));
-        assert_eq!(sources.set_api_pod(&uid, None), Some(Some(Arc::default())));
-        assert_eq!(sources.api(), Some(&pods(&[])));
-    }
-
-    #[test]
-    fn recalled_pods_are_wanted_until_the_api_server_is_heard() {
-        let mut sources = PodSources::default();
-        sources.recall(pods(&["a"]));
-        assert_eq!(sources.clone().take_recalled(), Some(pods(&["a"])));
-        sources.set_api(pods(&[]));
-        assert_eq!(sources.take_recalled(), None);
-    }
-
-    #[test]
-    fn a_pod_is_found_with_its_source() {
-        let mut sources = PodSources::default();
-        sources.set_api(pods(&["a"]));
-        sources.set_statics("file", pods(&["f"]));
-        sources.set_statics("http", pods(&["h"]));
-        for (uid, source) in [("a", Some(API)), ("f", Some("file")), ("h", Some("http")), ("x", None)] {
-            assert_eq!(sources.source_of(&uid.into()), source, "{uid}");
-            assert_eq!(sources.pod(&uid.into()).is_some(), source.is_some(), "{uid}");
-        }
-        assert_eq!(sources.all().count(), 3);
-    }
-}
+mod tests;

@@ -61,4 +61,50 @@ mod tests {
         releases.succeed(&uid);
         assert_eq!(releases.first_problem(), None);
     }
+
+    #[test]
+    fn pods_are_released_side_by_side() {
+        let (mut releases, [a, b]) = (Releases::default(), ["a", "b"].map(PodUid::from));
+        assert!(releases.begin(&a) && releases.begin(&b), "each pod for itself");
+        releases.succeed(&a);
+        assert!(!releases.begin(&b), "b's release goes on");
+        assert!(releases.begin(&a), "a's has ended");
+    }
+
+    /// VOL-13.
+    #[test]
+    fn a_reason_is_told_again_after_a_success_and_after_the_pod_was_gone() {
+        for end in [Releases::succeed, Releases::forget] {
+            let (mut releases, uid) = (Releases::default(), PodUid::from("a"));
+            releases.begin(&uid);
+            assert_eq!(releases.fail(&uid, "busy".to_owned()), LogLevel::Normal);
+            end(&mut releases, &uid);
+            assert_eq!(releases.first_problem(), None, "it is over");
+            assert!(releases.begin(&uid));
+            assert_eq!(releases.fail(&uid, "busy".to_owned()), LogLevel::Normal, "a new pod, and a new problem");
+        }
+    }
+
+    #[test]
+    fn problems_are_of_one_pod_each_and_the_first_pods_is_given() {
+        let (mut releases, [a, b]) = (Releases::default(), ["a", "b"].map(PodUid::from));
+        assert_eq!(releases.first_problem(), None);
+        assert_eq!(releases.fail(&b, "busy".to_owned()), LogLevel::Normal);
+        assert_eq!(releases.first_problem(), Some((&b, "busy")));
+        assert_eq!(releases.fail(&a, "busy".to_owned()), LogLevel::Normal, "the same reason, of another pod");
+        assert_eq!(releases.first_problem(), Some((&a, "busy")));
+        releases.forget(&a);
+        assert_eq!(releases.first_problem(), Some((&b, "busy")), "b stays in the API");
+    }
+
+    /// The API server lets a pod go while its release hangs.
+    #[test]
+    fn a_pod_that_is_forgotten_still_has_its_release_under_way() {
+        let (mut releases, uid) = (Releases::default(), PodUid::from("a"));
+        assert!(releases.begin(&uid));
+        releases.forget(&uid);
+        assert!(!releases.begin(&uid), "a second one would unmount the same volumes");
+        releases.succeed(&uid);
+        assert!(releases.begin(&uid));
+    }
 }
