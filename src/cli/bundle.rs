@@ -125,7 +125,7 @@ impl<'a> Collector<'a> {
             ("metrics-probes.txt", "/metrics/probes"),
             ("metrics-slis.txt", "/metrics/slis"),
         ] {
-            self.add(name, |this| Ok(this.told(&this.text(path)?)?.into_bytes()));
+            self.add(name, |this| Ok(this.redacted(&this.text(path)?)?.into_bytes()));
         }
         self.add("healthz.txt", |this| this.get("/healthz?verbose=1"));
         self.add("system.txt", |_| Ok(node::system().into_bytes()));
@@ -168,9 +168,9 @@ impl<'a> Collector<'a> {
     }
 
     /// A whole text of the agent. Without the pods it may hold anything.
-    fn told(&self, text: &str) -> Result<String, String> {
+    fn redacted(&self, text: &str) -> Result<String, String> {
         match &self.known {
-            Known::Values(_) => Ok(self.known.told(text)),
+            Known::Values(_) => Ok(self.known.redacted(text)),
             Known::Nothing => Err("without the pods nobody knows the values that must not be in it".to_owned()),
         }
     }

@@ -32,7 +32,7 @@ impl Known {
     }
 
     /// A text of the agent or the runtime, which may quote a pod's values.
-    pub(super) fn told(&self, text: &str) -> String {
+    pub(super) fn redacted(&self, text: &str) -> String {
         match self {
             Self::Nothing if text.is_empty() => String::new(),
             Self::Nothing => CUT.to_owned(),
@@ -45,8 +45,8 @@ impl Known {
     }
 
     /// A text that may hold a hook's output, which no value of the pod names.
-    pub(super) fn told_of_wait(&self, text: &str) -> String {
-        if text.to_lowercase().contains("hook") { CUT.to_owned() } else { self.told(text) }
+    pub(super) fn redacted_wait(&self, text: &str) -> String {
+        if text.to_lowercase().contains("hook") { CUT.to_owned() } else { self.redacted(text) }
     }
 }
 

@@ -264,7 +264,7 @@ fn fits(rule: &[String], path: &[String]) -> bool {
 
 /// A row of `podwright ps`.
 pub(super) fn cut_row(row: PodRow, known: &Known) -> PodRow {
-    let waits = |lines: Vec<String>| lines.iter().map(|line| known.told_of_wait(line)).collect();
+    let waits = |lines: Vec<String>| lines.iter().map(|line| known.redacted_wait(line)).collect();
     PodRow { waiting: waits(row.waiting), waiting_for: waits(row.waiting_for), ..row }
 }
 
@@ -272,36 +272,36 @@ pub(super) fn cut_row(row: PodRow, known: &Known) -> PodRow {
 pub(super) fn cut_explanation(mut found: Explanation, known: &Known) -> Explanation {
     found.pod = cut_row(found.pod, known);
     found.why.clear();
-    found.message = known.told_of_wait(&found.message);
+    found.message = known.redacted_wait(&found.message);
     for condition in &mut found.conditions {
         let is_own = OWN_CONDITIONS.contains(&condition.kind.as_str());
-        condition.message = if is_own { known.told_of_wait(&condition.message) } else { cut(&condition.message) };
+        condition.message = if is_own { known.redacted_wait(&condition.message) } else { cut(&condition.message) };
     }
     for container in &mut found.containers {
         let is_own = container.state == "waiting" && OWN_WAITS.contains(&container.reason.as_str());
-        container.message = if is_own { known.told(&container.message) } else { cut(&container.message) };
+        container.message = if is_own { known.redacted(&container.message) } else { cut(&container.message) };
         // Both are texts in which a message may be.
         container.detail.clone_from(&container.reason);
         container.last = cut(&container.last);
     }
     for event in &mut found.events {
         let is_own = OWN_EVENTS.contains(&event.reason.as_str());
-        event.message = if is_own { known.told(&event.message) } else { cut(&event.message) };
+        event.message = if is_own { known.redacted(&event.message) } else { cut(&event.message) };
     }
-    let lines = |lines: Vec<String>| lines.iter().map(|line| known.told(line)).collect();
+    let lines = |lines: Vec<String>| lines.iter().map(|line| known.redacted(line)).collect();
     found.hardware = lines(found.hardware);
     found.node_problems = lines(found.node_problems);
     if let Some(worker) = &mut found.worker {
-        worker.last_failure = worker.last_failure.as_deref().map(|why| known.told_of_wait(why));
-        worker.operations.iter_mut().for_each(|operation| operation.about = known.told(&operation.about));
+        worker.last_failure = worker.last_failure.as_deref().map(|why| known.redacted_wait(why));
+        worker.operations.iter_mut().for_each(|operation| operation.about = known.redacted(&operation.about));
     }
     found
 }
 
 /// A plugin.
 pub(super) fn cut_plugin(row: PluginRow, known: &Known) -> PluginRow {
-    let mut row = PluginRow { last_error: known.told(&row.last_error), ..row };
-    row.calls.iter_mut().for_each(|call| call.about = known.told(&call.about));
+    let mut row = PluginRow { last_error: known.redacted(&row.last_error), ..row };
+    row.calls.iter_mut().for_each(|call| call.about = known.redacted(&call.about));
     row
 }
 

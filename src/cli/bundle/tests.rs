@@ -218,8 +218,8 @@ fn urls_lose_users_and_queries() {
 fn values_that_the_bundle_has_anyway_and_short_ones_are_not_looked_for() {
     let values = BTreeSet::from(["main".to_owned(), "abc".to_owned(), "first line\nsecond \"line\"".to_owned()]);
     let known = Known::of(&values, &BTreeSet::from(["main".to_owned()]));
-    assert_eq!(known.told("main abc"), "main abc");
-    assert_eq!(known.told("it said: second \"line\" and second \\\"line\\\""), "it said: (cut) and (cut)");
+    assert_eq!(known.redacted("main abc"), "main abc");
+    assert_eq!(known.redacted("it said: second \"line\" and second \\\"line\\\""), "it said: (cut) and (cut)");
 }
 
 fn untarred(archive: &[u8]) -> Vec<(String, Vec<u8>)> {

@@ -92,12 +92,12 @@ pub(super) fn cut_actors(value: &mut Value, known: &Known) {
     for actor in value["actors"].as_array_mut().into_iter().flatten() {
         for name in ["note", "last_failure"] {
             if let Some(text) = actor[name].as_str() {
-                actor[name] = known.told_of_wait(text).into();
+                actor[name] = known.redacted_wait(text).into();
             }
         }
         for operation in actor["operations"].as_array_mut().into_iter().flatten() {
             if let Some(text) = operation["about"].as_str() {
-                operation["about"] = known.told(text).into();
+                operation["about"] = known.redacted(text).into();
             }
         }
     }
@@ -117,7 +117,7 @@ fn value(key: &str, text: &str, message: &str, known: &Known) -> String {
     let of_hook = message.to_lowercase().contains("hook");
     match key {
         _ if PLAIN_KEYS.contains(&key) => known_or_plain(text, known),
-        _ if TOLD_KEYS.contains(&key) && !of_hook => known.told_of_wait(text),
+        _ if TOLD_KEYS.contains(&key) && !of_hook => known.redacted_wait(text),
         _ => CUT.to_owned(),
     }
 }
@@ -125,7 +125,7 @@ fn value(key: &str, text: &str, message: &str, known: &Known) -> String {
 /// A name: kept, also where nothing is known, but for a value that is known.
 fn known_or_plain(text: &str, known: &Known) -> String {
     match known {
-        Known::Values(_) => known.told(text),
+        Known::Values(_) => known.redacted(text),
         Known::Nothing => without_credentials(text),
     }
 }

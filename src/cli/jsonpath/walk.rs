@@ -38,7 +38,7 @@ impl Walk {
                         if number > 0 {
                             self.print(" ")?;
                         }
-                        self.print(&shown(value))?;
+                        self.print(&text_of(value))?;
                     }
                 }
                 Part::Range(path, inner) => {
@@ -206,7 +206,7 @@ fn ordered(left: &Number, right: &Number) -> Option<std::cmp::Ordering> {
 }
 
 /// A value as kubectl prints it.
-fn shown(value: &Value) -> String {
+fn text_of(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

@@ -37,10 +37,10 @@ pub(in crate::server) async fn answer(shared: &Shared) -> Reply {
         Ok(progress) => progress,
         Err(error) => return reply::unanswered("ImageManager", error),
     };
-    reply::json(&shown(&uses, &pods, &progress))
+    reply::json(&images_shown(&uses, &pods, &progress))
 }
 
-fn shown(uses: &[ImageUse], pods: &[Arc<RuntimePod>], progress: &[PullProgress]) -> ImagesShown {
+fn images_shown(uses: &[ImageUse], pods: &[Arc<RuntimePod>], progress: &[PullProgress]) -> ImagesShown {
     let mut pulls: Vec<PullRow> = progress.iter().map(pull).collect();
     pulls.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
     ImagesShown { images: uses.iter().map(|one| image(one, pods)).collect(), pulls }
@@ -96,7 +96,8 @@ mod tests {
         };
         let image = ListedImage { id: "sha256:1".into(), names: vec!["app:1".into()], bytes: 7, pinned: true };
         let used = ImageUse { image, in_use: true, unused_for: None, kept: Some(Kept::Pinned) };
-        let told = shown(&[used], &[], &[of("a", PullStage::Queued { ahead: 2 }, 1), of("b", PullStage::Pulled, 9)]);
+        let told =
+            images_shown(&[used], &[], &[of("a", PullStage::Queued { ahead: 2 }, 1), of("b", PullStage::Pulled, 9)]);
         let pulls: Vec<_> = told.pulls.iter().map(|one| (&*one.container, &*one.stage, one.ahead)).collect();
         assert_eq!(pulls, [("b", "pulled", 0), ("a", "queued", 2)]);
         assert_eq!((told.pulls[0].pod.as_str(), told.images[0].kept.as_str()), ("shop/web", "pinned"));

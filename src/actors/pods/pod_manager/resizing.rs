@@ -242,7 +242,7 @@ impl PodManager {
 
     fn candidate(&self, uid: &PodUid, pod: &Arc<Pod>) -> Candidate {
         let (options, gates) = (&self.args.settings.resources, &self.args.settings.resize);
-        let shown = shown(pod).map(|shown| shown.since);
+        let shown = wait_in_status(pod).map(|shown| shown.since);
         Candidate {
             uid: uid.clone(),
             increase: is_increase(pod, &self.resizes.allocations.in_force(uid, pod, gates), options),
@@ -306,7 +306,7 @@ impl PodManager {
         let text = pod_resize::pending(pod, generation.unwrap_or_default(), detail, &message);
         let pending = PendingResize { reason, message, generation, since: context.now() };
         self.resizes.tell_later(uid);
-        if self.resizes.allocations.wait(uid, pending, shown(pod)) {
+        if self.resizes.allocations.wait(uid, pending, wait_in_status(pod)) {
             let event = match reason {
                 PendingReason::Infeasible => EventReason::ResizeInfeasible,
                 PendingReason::Deferred => EventReason::ResizeDeferred,
@@ -389,7 +389,7 @@ impl PodManager {
                 self.resizes.due.insert(uid);
                 continue;
             }
-            let says_so = || self.roster.wanted(&uid).is_some_and(|pod| shown(pod).is_some());
+            let says_so = || self.roster.wanted(&uid).is_some_and(|pod| wait_in_status(pod).is_some());
             if waiting.is_none() && slot.resize_told().is_none() && !says_so() {
                 continue;
             }
@@ -411,7 +411,7 @@ impl PodManager {
 }
 
 /// The wait of a resize that the API server shows.
-fn shown(pod: &Pod) -> Option<PendingResize> {
+fn wait_in_status(pod: &Pod) -> Option<PendingResize> {
     let status = pod.status.as_ref()?;
     status.conditions.iter().flatten().find(|condition| condition.type_ == PENDING)?;
     ResizeConditions::of_status(status).pending

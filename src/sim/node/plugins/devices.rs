@@ -38,7 +38,7 @@ pub struct Resource {
 
 impl Resource {
     /// The devices that are plugged in.
-    fn shown(&self) -> BTreeMap<String, Device> {
+    fn plugged_in(&self) -> BTreeMap<String, Device> {
         let shown = self.all.iter().filter(|(_, [(_, is_in), _])| *is_in);
         shown.map(|(id, [(device, _), _])| (id.clone(), device.clone())).collect()
     }
@@ -176,7 +176,7 @@ impl DeviceList for SimDeviceList {
                 return Err(CallError { method: "ListAndWatch", problem });
             }
             let resource = resource_of(node, &self.at);
-            let shown = lock(&plugins.devices).all.get(&resource).map(Resource::shown).unwrap_or_default();
+            let shown = lock(&plugins.devices).all.get(&resource).map(Resource::plugged_in).unwrap_or_default();
             if lock(&self.told).as_ref() != Some(&shown) {
                 *lock(&self.told) = Some(shown.clone());
                 return Ok(Some(shown));
@@ -223,7 +223,7 @@ impl DeviceCalls for PluginOutlet {
         self.call(call, move |node| {
             let resource = resource_of(node, &of);
             let devices = lock(&node.plugins.devices);
-            let shown = devices.all.get(&resource).map(Resource::shown).unwrap_or_default();
+            let shown = devices.all.get(&resource).map(Resource::plugged_in).unwrap_or_default();
             if let Some(unknown) = ids.iter().find(|id| !shown.contains_key(*id)) {
                 return Err((Code::InvalidArgument, format!("invalid allocation request with device {unknown}")));
             }
