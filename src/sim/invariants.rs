@@ -131,8 +131,10 @@ struct State {
     since: BTreeMap<PodUid, Duration>,
     /// Containers that were ever made, with the exit code of the newest instance that has ended.
     made: BTreeMap<(PodUid, String), Option<i32>>,
-    /// Pods whose sandbox was ever lost without the agent's doing.
+    /// Pods whose sandbox was ever lost without the agent's doing, or to an agent before the one that runs.
     bereft: BTreeSet<PodUid>,
+    /// Pods that were wanted, then not, and then again.
+    again: BTreeSet<PodUid>,
     graces: BTreeMap<ContainerId, (PodUid, Duration)>,
     retired: BTreeSet<PodUid>,
     /// Pods of the API that the agent may take for wanted.
@@ -205,7 +207,7 @@ impl Invariants {
     /// Forgets what is known of pods that nobody wants.
     pub fn forget_unwanted(&self) {
         let mut state = lock(&self.state);
-        let State { wanted, never, starts, graces, retired, since, made, bereft, asked, own_users, ids, .. } =
+        let State { wanted, never, starts, graces, retired, since, made, bereft, again, asked, own_users, ids, .. } =
             &mut *state;
         own_users.retain(|uid| wanted.contains(uid));
         ids.retain(|uid, _| wanted.contains(uid));
@@ -213,6 +215,7 @@ impl Invariants {
         since.retain(|uid, _| wanted.contains(uid));
         made.retain(|(uid, _), _| wanted.contains(uid));
         bereft.retain(|uid| wanted.contains(uid));
+        again.retain(|uid| wanted.contains(uid));
         never.retain(|uid| wanted.contains(uid));
         starts.retain(|(uid, _), _| wanted.contains(uid));
         graces.retain(|_, (uid, _)| wanted.contains(uid));
@@ -223,8 +226,11 @@ impl Invariants {
     pub fn pod_wanted(&self, uid: &PodUid, pod: &SimPod) {
         let mut state = lock(&self.state);
         state.retired.remove(uid);
-        state.wanted.insert(uid.clone());
+        let is_wish = state.wanted.insert(uid.clone());
         let is_new = !state.since.contains_key(uid);
+        if is_wish && !is_new {
+            state.again.insert(uid.clone());
+        }
         state.since.entry(uid.clone()).or_insert_with(|| self.time.elapsed());
         // One that comes back may still be on the way of its earlier end.
         if is_new && !pod.may_be_stopped() {
@@ -361,7 +367,16 @@ impl Invariants {
         lock(&self.state).bereft.insert(uid.clone());
     }
 
-    /// Whether a sandbox of the pod ever died by itself.
+    /// An agent begins. It takes the remains of a pod's former life, which the agent before could not remove, for the pod's
+    /// own, as upstream does.
+    pub fn agent_begins(&self, containers: &Containers) {
+        let mut state = lock(&self.state);
+        let remains = |uid: &&PodUid| containers.containers.values().any(|one| one.uid == **uid);
+        let found: Vec<PodUid> = state.again.iter().filter(remains).cloned().collect();
+        state.bereft.extend(found);
+    }
+
+    /// Whether a sandbox of the pod ever died by itself, or may have for all that the agent knows.
     pub fn is_bereft(&self, uid: &PodUid) -> bool {
         lock(&self.state).bereft.contains(uid)
     }

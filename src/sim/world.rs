@@ -290,6 +290,7 @@ impl World {
         let seed = self.shared.seed.wrapping_add(number);
         let (node, crashes) = (self.node(), &self.shared.crashes);
         node.story.tell("agent", "starts");
+        node.invariants.agent_begins(&lock(&node.containers));
         let link = self.shared.link.as_ref();
         let Shared { settings, offline, plugins, machine, .. } = *self.shared;
         let equipment = Equipment { machine, offline, plugins };
