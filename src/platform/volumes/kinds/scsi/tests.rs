@@ -2,7 +2,7 @@
 //! keeps its calls and makes sessions there, and disks are files behind loop devices.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use crate::logic::volumes::scsi::fc::FcDisk;
 use crate::logic::volumes::scsi::iscsi::IscsiDisk;
 use crate::logic::volumes::scsi::orders::DiskOrder;
 use crate::logic::volumes::scsi::{ChapTexts, iscsiadm};
+use crate::platform::host::played_program::write_program;
 use crate::platform::volumes::programs::machine::Machine;
 use crate::platform::volumes::tear_down;
 use crate::platform::volumes::testing::{Disk as LoopDisk, Root, may_mount};
@@ -76,9 +77,7 @@ esac
     }
 
     fn program(&self, name: &str, lines: &str) {
-        let path = self.path("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{lines}\n")).expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("changed");
+        write_program(&self.path("bin").join(name), &format!("#!/bin/sh\n{lines}\n"));
     }
 
     fn read(&self, name: &str) -> String {
