@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::platform::files::mount_table;
+mod survey;
 
 /// The longest name of a file, in bytes: the kernel's `NAME_MAX`.
 pub const SEGMENT_BYTES_MAX: usize = 255;
@@ -303,7 +303,7 @@ impl Directory {
     /// # Errors
     /// `EXDEV` or `EBUSY` with the mount's path; what else the kernel said, with the path. Nothing there is no error.
     pub fn remove_tree(&self, name: &str) -> io::Result<()> {
-        // Most hold nothing any more, and need no look at the mount table, which is long on a node of many pods.
+        // Most hold nothing any more, and need no look for mounts.
         match rustix::fs::unlinkat(&self.descriptor, segment(name)?, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::BUSY) => return Err(mounted(&self.path.join(name))),
@@ -315,7 +315,7 @@ impl Directory {
             Err(error) if is(&error, Errno::XDEV) => return Err(mounted(&self.path.join(name))),
             Err(error) => return Err(error),
         };
-        if let Some(mount) = mount_table::first_within(&top.real_path()?)? {
+        if let Some(mount) = survey::first_mount(&top)? {
             return Err(mounted(&mount));
         }
         // The maker of the tree cannot have taken the names beforehand.

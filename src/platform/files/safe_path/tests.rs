@@ -12,10 +12,16 @@ fn here() -> (tempfile::TempDir, Directory) {
     (folder, directory)
 }
 
-/// Mounts an empty file system; `None`, and the test skips itself, where it may not.
+/// Mounts an empty file system there.
 #[track_caller]
 fn mount_tmpfs(at: &Path) -> Option<Unmount> {
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(at).output();
+    mount(&["-t", "tmpfs", "none"], at)
+}
+
+/// `None`, and the test skips itself, where nothing may be mounted.
+#[track_caller]
+fn mount(what: &[&str], at: &Path) -> Option<Unmount> {
+    let mounted = Command::new("mount").args(what).arg(at).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
         crate::testing::skips::skip("nothing can be mounted");
         return None;
@@ -142,6 +148,35 @@ fn a_mount_inside_is_named_and_nothing_is_removed() {
         directory.directory(&inside.split('/').collect::<Vec<_>>(), Mounts::Cross).expect("followed");
     }
     directory.remove_tree("top").expect("removed once unmounted");
+}
+
+/// PAIN-15: also a mount over a file, and in trees that are too wide or too deep to be asked entry by entry.
+#[test]
+fn a_mount_is_found_in_every_kind_of_tree() {
+    let deep: String = (0..12).map(|_| "deep/").collect();
+    for (inside, files, is_file) in [("file", 0, true), ("wide", survey::ENTRIES_MAX, false), (&*deep, 0, false)] {
+        let (folder, directory) = here();
+        let (top, point) = (folder.path().join("top"), folder.path().join("top").join(inside));
+        fs::create_dir_all(point.parent().expect("one")).expect("made");
+        (0..files).for_each(|number| fs::write(top.join(number.to_string()), "kept").expect("written"));
+        let mount = if is_file {
+            fs::write(&point, "below").expect("written");
+            mount(&["--bind", "/dev/null"], &point)
+        } else {
+            fs::create_dir_all(&point).expect("made");
+            mount_tmpfs(&point)
+        };
+        let Some(mount) = mount else { return };
+        let count = || fs::read_dir(&top).expect("listed").count();
+        let before = count();
+        let error = directory.remove_tree("top").expect_err("mounted").to_string();
+        assert!(error.ends_with(" is a mount point"), "{error}");
+        assert!(error.contains(inside.trim_end_matches('/')), "{error}");
+        assert_eq!(count(), before, "{inside}");
+        drop(mount);
+        directory.remove_tree("top").expect("removed once unmounted");
+        assert!(!top.exists());
+    }
 }
 
 #[test]
