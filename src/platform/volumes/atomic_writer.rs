@@ -70,6 +70,11 @@ pub(super) fn write(
     Ok(true)
 }
 
+/// Whether the volume has been written once; taken for so where nobody can tell.
+pub(super) fn has_files(volume: &Directory) -> bool {
+    !matches!(current(volume), Ok(None))
+}
+
 /// The directory that `..data` points to; `None` when there is no such link, or it points elsewhere.
 fn current(volume: &Directory) -> io::Result<Option<(String, Directory)>> {
     let target = match rustix::fs::readlinkat(volume, DATA, Vec::new()) {

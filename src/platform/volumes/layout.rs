@@ -162,7 +162,7 @@ impl Layout {
         self.pods.join(uid.as_str())
     }
 
-    /// The name of the volume's marker directory below `plugins/kubernetes.io~empty-dir`.
+    /// The name of the volume's marker directory below `plugins/kubernetes.io~empty-dir`. That of files is upstream's alone.
     fn marker_name(place: &VolumePlace) -> Option<String> {
         match place.plugin.as_str() {
             plugin::EMPTY_DIR => Some(place.name.clone()),

@@ -228,13 +228,13 @@ fn write_files(
     progress: &Progress,
 ) -> Result<(), VolumeError> {
     let path = layout.path(place);
-    let was_ready = layout.is_ready(place).unwrap_or(false);
     let volume = empty_dir::set_up(layout, place, order.medium, order.ownership, progress)?;
+    let had_files = atomic_writer::has_files(&volume);
     let written = atomic_writer::make_mount_points(&volume, &order.mount_points)
         .and_then(|()| atomic_writer::write(&volume, &order.payload, order.ownership, order.now, progress));
     drop(volume); // A descriptor in it would keep it from being unmounted.
     written.map(drop).map_err(|error| {
-        if !was_ready {
+        if !had_files {
             // Nothing half made stays behind.
             let _ = tear_down::volume(layout, locks, place);
         }

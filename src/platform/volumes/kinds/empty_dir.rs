@@ -1,5 +1,6 @@
-//! Empty directories (VOL-18, VOL-19, VOL-20), alone or under files. Made once: the marker `ready` says so, here and
-//! upstream, and what is in them survives restarts.
+//! Empty directories (VOL-18, VOL-19, VOL-20), alone or under files. One that is alone is made once: the marker `ready` says
+//! so, here and upstream, and what is in it survives restarts. Files are written over one whenever they change, and have no
+//! marker: making the directory again changes nothing, here and upstream, and their writer gives all of it its owner.
 
 use std::io;
 
@@ -33,7 +34,7 @@ pub(in crate::platform::volumes) fn set_up(
     // The mount table is long on a node of many pods: it is not read for what is new.
     let is_new = parent.kind(&place.name).is_ok_and(|kind| kind.is_none());
     let mounted = !is_new && is_mounted(&parent, &place.name).map_err(failed("look at"))?;
-    let ready = layout.is_ready(place).map_err(failed("look at marker of"))?;
+    let ready = !is_new && layout.is_ready(place).map_err(failed("look at marker of"))?;
     let is_there = ready && (mounted || (medium == Medium::Disk && is_directory(&parent, &place.name)));
     if is_there {
         return open_through(&parent, &place.name).map_err(failed("open"));
@@ -52,6 +53,9 @@ pub(in crate::platform::volumes) fn set_up(
     if medium == Medium::Disk {
         let mode = Mode::from_raw_mode(OPEN_TO_ALL);
         rustix::fs::fchmod(&directory, mode).map_err(|errno| failed("set mode of")(errno.into()))?;
+    }
+    if place.is_written() {
+        return Ok(directory);
     }
     // As upstream, a failure here does not keep the pod from starting.
     if let Err(error) = ownership::apply(&directory, ownership, progress) {
