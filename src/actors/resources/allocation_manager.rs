@@ -39,6 +39,8 @@ use hardware::Hardware;
 
 /// Wait before `PodManager` gets again the news that it had no room for.
 const RETELL: Duration = Duration::from_secs(1);
+/// Wait before entries that amount to nothing are written.
+const QUIET_PAUSE: Duration = Duration::from_secs(1);
 /// Wait before files that could not be read are read again.
 const READ_RETRY: Duration = Duration::from_secs(1);
 
@@ -203,6 +205,13 @@ impl AllocationManager {
             // Said before: whoever repeats it waits for nobody's write.
             return drop(reply.send(Ok(()))); // The asker may have left.
         }
+        if pages.can_do_without(&uid) {
+            // One write serves all pods without amounts that come together, and none of them waits for it.
+            if !std::mem::replace(&mut pages.quietly_changed, true) {
+                context.after(QUIET_PAUSE, AllocationManagerMsg::Files(FilesMsg::WriteDue(Book::Actuated)));
+            }
+            return drop(reply.send(Ok(()))); // The asker may have left.
+        }
         pages.waiting.push(reply);
         self.write(Book::Actuated, context);
     }
@@ -210,7 +219,7 @@ impl AllocationManager {
     fn write(&mut self, book: Book, context: &mut Context<AllocationManagerMsg>) {
         let (files, uptime) = (Arc::clone(&self.args.files), context.clock().uptime());
         let pages = self.book(book);
-        if pages.writing.is_some() || pages.pausing || (pages.waiting.is_empty() && !pages.swept) {
+        if pages.writing.is_some() || pages.pausing || (pages.waiting.is_empty() && !pages.quietly_changed) {
             return;
         }
         if let Some(pause) = pages.pause(uptime) {
@@ -218,7 +227,7 @@ impl AllocationManager {
             context.after(pause, AllocationManagerMsg::Files(FilesMsg::WriteDue(book)));
             return;
         }
-        pages.swept = false;
+        pages.quietly_changed = false;
         let waiting = std::mem::take(&mut pages.waiting);
         if pages.entries == pages.kept {
             return waiting.into_iter().for_each(|reply| drop(reply.send(Ok(()))));

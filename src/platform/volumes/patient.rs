@@ -21,9 +21,9 @@ use crate::platform::host::clock::Clock;
 const AT_ONCE_MAX: usize = 32;
 /// A call that takes longer is said to hang.
 pub(in crate::platform) const DEADLINE: Duration = Duration::from_secs(30);
-/// How long a thread waits for another call before it ends, as those for other calls that block do. A pod's volumes come
-/// and go together.
-const IDLE: Duration = Duration::from_secs(10);
+/// How long a thread waits for another call before it ends. A pod's volumes come and go together, and of pods that come now
+/// and then each would begin threads anew.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// See the module. Clones share the calls.
 #[derive(Clone)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use ractor::RpcReplyPort;
 
 use crate::logic::model::ids::PodUid;
@@ -29,8 +30,8 @@ pub(super) struct Pages {
     pub(super) pausing: bool,
     /// The askers that the next write answers.
     pub(super) waiting: Vec<Reply>,
-    /// Entries have gone since the last write, and nobody waits for that.
-    pub(super) swept: bool,
+    /// Entries have gone or come since the last write, and nobody waits for that.
+    pub(super) quietly_changed: bool,
 }
 
 impl Pages {
@@ -55,13 +56,29 @@ impl Pages {
     pub(super) fn sweep(&mut self, known: &BTreeSet<PodUid>) {
         let before = self.entries.len();
         self.entries.retain(|uid, _| known.contains(uid));
-        self.swept |= self.entries.len() < before;
+        self.quietly_changed |= self.entries.len() < before;
     }
+
+    /// Whether the entry says nothing that the disk contradicts, should it never get there: no entry means no amounts.
+    pub(super) fn can_do_without(&self, uid: &PodUid) -> bool {
+        let written = self.writing.as_ref().map(|(written, _)| &**written);
+        let mut all = [Some(&self.entries), Some(&self.kept), written].into_iter().flatten();
+        all.all(|entries| entries.get(uid).is_none_or(is_of_nothing))
+    }
+}
+
+/// Whether the pod's containers have no amounts of anything.
+fn is_of_nothing(pod: &PodResources) -> bool {
+    let has_some = |of: &ResourceRequirements| {
+        let has = |amounts: &Option<BTreeMap<_, _>>| amounts.as_ref().is_some_and(|amounts| !amounts.is_empty());
+        has(&of.requests) || has(&of.limits)
+    };
+    pod.pod.is_none() && pod.containers.iter().all(|(_, of)| !has_some(of))
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::ResourceRequirements;
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
     use super::*;
 
@@ -85,6 +102,37 @@ mod tests {
         pages.writing = Some((Arc::new(pages.entries.clone()), vec![]));
         pages.entries.insert(mine.clone(), of("a"));
         assert!(!pages.has(&mine), "what is being written is not that");
+    }
+
+    /// An entry of nothing may get lost, unless the disk has, or is about to have, amounts for the pod.
+    #[test]
+    fn only_an_entry_without_amounts_can_do_without_the_disk() {
+        let uid = PodUid::from("u");
+        let nothing = of("a");
+        let requests = Some([("cpu".to_owned(), Quantity("1".to_owned()))].into());
+        let one = ResourceRequirements { requests, ..ResourceRequirements::default() };
+        let limits = ResourceRequirements { limits: one.requests.clone(), ..ResourceRequirements::default() };
+        let with = |of: ResourceRequirements| {
+            let containers = Arc::new([("a".to_owned(), of)].into_iter().collect());
+            PodResources { containers, pod: None }
+        };
+        let of_pod = PodResources { pod: Some(ResourceRequirements::default()), ..nothing.clone() };
+        let entries = |pod: &PodResources| Entries::from([(uid.clone(), pod.clone())]);
+        let mut pages = Pages { entries: entries(&nothing), ..Pages::default() };
+        assert!(pages.can_do_without(&uid));
+        for amounts in [with(one.clone()), with(limits.clone()), of_pod] {
+            pages.entries = entries(&amounts);
+            assert!(!pages.can_do_without(&uid), "{amounts:?}");
+            pages.entries = entries(&nothing);
+            pages.kept = entries(&amounts);
+            assert!(!pages.can_do_without(&uid), "{amounts:?} on the disk");
+            pages.kept = Entries::new();
+            pages.writing = Some((Arc::new(entries(&amounts)), vec![]));
+            assert!(!pages.can_do_without(&uid), "{amounts:?} on the way there");
+            pages.writing = None;
+        }
+        pages.kept = entries(&nothing);
+        assert!(pages.can_do_without(&uid));
     }
 
     /// POD-34: with many entries one write serves whoever comes soon after the last; with few nobody waits.

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use ractor::{ActorCell, RpcReplyPort};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -22,7 +23,7 @@ use crate::logic::pods::pod_admission::placing::Placing;
 use crate::logic::resources::allocations::Allocations;
 use crate::logic::resources::allocations::tests::{managers, owner};
 use crate::logic::resources::topology::policy::PolicyKind;
-use crate::messages::resources::allocation_manager::PlaceRequest;
+use crate::messages::resources::allocation_manager::{Actuated, PlaceRequest};
 use crate::messages::root::Child;
 use crate::platform::files::FileError;
 
@@ -204,4 +205,43 @@ async fn starts_are_noted_only_where_managers_can_take_them() {
     hardware.managers = Ok(ResourceManagers::default());
     hardware.note_start(Arc::default(), "main".to_owned());
     assert_eq!(hardware.starts_noted(), 1);
+}
+
+/// Pods without amounts wait for no write, and one serves all that come together; a pod with amounts waits, and takes the
+/// others' entries along.
+#[tokio::test(start_paused = true)]
+async fn only_amounts_are_waited_for() {
+    let node = Node::new(&HeldFiles::new(100), Duration::ZERO).await;
+    node.files.writes.forget_permits(100); // Managers write at the start, too.
+    let address = node.played.agent.directory.allocation_manager.clone();
+    let actuate = |uid: &str, amounts: Option<&str>| {
+        let requests = amounts.map(|cpu| [("cpu".to_owned(), Quantity(cpu.to_owned()))].into());
+        let made_with = ResourceRequirements { requests, ..ResourceRequirements::default() };
+        let containers = [("main".to_owned(), made_with)].into_iter().collect();
+        let actuated = Actuated { uid: PodUid::from(uid), containers, pod: None };
+        let address = address.clone();
+        let ask = |reply| AllocationManagerMsg::Actuate(actuated, reply);
+        async move { address.ask(Cause::outside("test"), Duration::from_secs(30), ask).await.expect("answers") }
+    };
+    for uid in ["a", "b", "c"] {
+        actuate(uid, None).await.expect("not waited for");
+    }
+    node.files.writes.add_permits(1);
+    seconds(2.0).await;
+    let kept = node.files.text("actuated_pods_state");
+    assert!(["a", "b", "c"].iter().all(|uid| kept.contains(&format!(r#"\"{uid}\""#))), "{kept}");
+    assert_eq!(node.files.writes.available_permits(), 0, "one write");
+    actuate("d", None).await.expect("not waited for");
+    let mut waits = Box::pin(actuate("e", Some("1")));
+    assert!(tokio::time::timeout(Duration::from_millis(500), &mut waits).await.is_err(), "the disk has it not yet");
+    node.files.writes.add_permits(1);
+    waits.await.expect("written");
+    let kept = node.files.text("actuated_pods_state");
+    assert!(["d", "e"].iter().all(|uid| kept.contains(&format!(r#"\"{uid}\""#))), "{kept}");
+    seconds(5.0).await;
+    // It has amounts on the disk: that it has none any more is waited for.
+    let mut waits = Box::pin(actuate("e", None));
+    assert!(tokio::time::timeout(Duration::from_secs(5), &mut waits).await.is_err(), "the disk says otherwise");
+    node.files.writes.add_permits(1);
+    waits.await.expect("written");
 }
