@@ -54,9 +54,7 @@ impl ClaimManager {
             context.cancel(watched);
         }
         self.drivers.remove(plugin, context.steady());
-        if self.drivers.get(&plugin.name).is_none() {
-            self.forget_health(&plugin.name, context);
-        }
+        self.forget_health(plugin, context);
     }
 
     pub(super) fn driver_step(&mut self, step: DriverStep, context: &mut Context<ClaimManagerMsg>) {

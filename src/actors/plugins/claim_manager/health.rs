@@ -110,17 +110,20 @@ impl ClaimManager {
         devices: Option<Vec<DeviceHealth>>,
         context: &mut Context<ClaimManagerMsg>,
     ) {
-        let Some(devices) = devices else { return self.forget_health(&plugin.name, context) };
-        let changed = self.devices.book.take(&plugin.name, devices, context.now());
+        let Some(devices) = devices else { return self.forget_health(plugin, context) };
+        if self.drivers.all().all(|instance| instance.plugin.attempt != plugin.attempt) {
+            return; // It went meanwhile.
+        }
+        let changed = self.devices.book.take(&plugin.name, plugin.attempt, devices, context.now());
         self.changed(&changed, context);
         if self.devices.look_at.is_none() {
             self.devices.look_at = Some(context.steady().plus(LOOK_PERIOD));
         }
     }
 
-    /// Nothing holds any more that the driver told.
-    pub(super) fn forget_health(&mut self, driver: &str, context: &mut Context<ClaimManagerMsg>) {
-        let changed = self.devices.book.forget(driver);
+    /// Nothing holds any more that this instance of the driver told.
+    pub(super) fn forget_health(&mut self, plugin: &Plugin, context: &mut Context<ClaimManagerMsg>) {
+        let changed = self.devices.book.forget(&plugin.name, plugin.attempt);
         self.changed(&changed, context);
     }
 

@@ -68,9 +68,21 @@ struct Driver {
     devices: BTreeMap<String, Entry>,
 }
 
-/// See the module.
+/// The word of one instance of a driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Word {
+    driver: String,
+    at: Moment,
+    devices: Vec<DeviceHealth>,
+}
+
+/// See the module. A driver has two instances during its update: what one of them said stands when the other goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HealthBook(BTreeMap<String, Driver>);
+pub struct HealthBook {
+    drivers: BTreeMap<String, Driver>,
+    /// By the number of the instance; not in the file.
+    words: BTreeMap<u64, Word>,
+}
 
 /// A device: driver, pool, name.
 pub type DeviceName = (String, String, String);
@@ -94,28 +106,41 @@ fn cut(message: &str) -> String {
 impl HealthBook {
     /// Reads the file. One that cannot be read says nothing.
     pub fn parse(bytes: &[u8]) -> Self {
-        Self(serde_json::from_slice(bytes).unwrap_or_default())
+        Self { drivers: serde_json::from_slice(bytes).unwrap_or_default(), words: BTreeMap::new() }
     }
 
     /// Prints it as a file.
     pub fn print(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.0).unwrap_or_default()
+        serde_json::to_vec(&self.drivers).unwrap_or_default()
     }
 
     /// The health of a device, and more about it.
     pub fn of(&self, driver: &str, pool: &str, device: &str, now: Moment) -> (Health, Option<&str>) {
-        let entry = self.0.get(driver).and_then(|driver| driver.devices.get(&format!("{pool}/{device}")));
+        let entry = self.drivers.get(driver).and_then(|driver| driver.devices.get(&format!("{pool}/{device}")));
         match entry.filter(|entry| !entry.is_old(now)) {
             Some(entry) => (entry.health, Some(entry.message.as_str()).filter(|message| !message.is_empty())),
             None => (Health::Unknown, None),
         }
     }
 
-    /// Takes a driver's word about some devices; gives those that are another than before.
-    pub fn take(&mut self, driver: &str, told: Vec<DeviceHealth>, now: Moment) -> BTreeSet<DeviceName> {
-        let known = &mut self.0.entry(driver.to_owned()).or_default().devices;
+    /// Takes the word of a driver's instance about some devices; gives those that are another than before.
+    pub fn take(
+        &mut self,
+        driver: &str,
+        instance: u64,
+        devices: Vec<DeviceHealth>,
+        now: Moment,
+    ) -> BTreeSet<DeviceName> {
+        let word = Word { driver: driver.to_owned(), at: now, devices };
+        let changed = self.note(word.clone());
+        self.words.insert(instance, word);
+        changed
+    }
+
+    fn note(&mut self, Word { driver, at: now, devices }: Word) -> BTreeSet<DeviceName> {
+        let known = &mut self.drivers.entry(driver.clone()).or_default().devices;
         let mut changed = BTreeSet::new();
-        for device in told {
+        for device in devices {
             let nanos = device.holds_seconds.max(0).saturating_mul(1_000_000_000);
             let entry = Entry {
                 health: device.health,
@@ -131,23 +156,30 @@ impl HealthBook {
                     == (entry.health, &entry.message, entry.health_check_timeout)
             };
             if !known.get(&key).is_some_and(same) {
-                changed.insert((driver.to_owned(), entry.pool_name.clone(), entry.device_name.clone()));
+                changed.insert((driver.clone(), entry.pool_name.clone(), entry.device_name.clone()));
             }
             known.insert(key, entry);
         }
         changed
     }
 
-    /// Nothing holds any more that the driver told: its stream has ended. Gives its devices.
-    pub fn forget(&mut self, driver: &str) -> BTreeSet<DeviceName> {
-        let gone = self.0.remove(driver).unwrap_or_default().devices;
-        gone.into_values().map(|entry| (driver.to_owned(), entry.pool_name, entry.device_name)).collect()
+    /// The word of an instance holds no more: its stream has ended, or it is gone. That of the driver's other instances
+    /// stays, and the newest of them counts. Gives all devices that the driver spoke of.
+    pub fn forget(&mut self, driver: &str, instance: u64) -> BTreeSet<DeviceName> {
+        self.words.remove(&instance);
+        let gone = self.drivers.remove(driver).unwrap_or_default().devices;
+        let mut spoken_of: BTreeSet<DeviceName> =
+            gone.into_values().map(|entry| (driver.to_owned(), entry.pool_name, entry.device_name)).collect();
+        let mut left: Vec<Word> = self.words.values().filter(|word| word.driver == driver).cloned().collect();
+        left.sort_by_key(|word| word.at);
+        left.into_iter().for_each(|word| spoken_of.extend(self.note(word)));
+        spoken_of
     }
 
     /// Forgets words that are too old; gives their devices.
     pub fn expire(&mut self, now: Moment) -> BTreeSet<DeviceName> {
         let mut gone = BTreeSet::new();
-        for (name, driver) in &mut self.0 {
+        for (name, driver) in &mut self.drivers {
             for entry in
                 driver.devices.values_mut().filter(|entry| entry.is_old(now) && entry.health != Health::Unknown)
             {
@@ -161,7 +193,7 @@ impl HealthBook {
 
     /// Whether some word will be too old one day.
     pub fn may_expire(&self) -> bool {
-        self.0.values().flat_map(|driver| driver.devices.values()).any(|entry| entry.health != Health::Unknown)
+        self.drivers.values().flat_map(|driver| driver.devices.values()).any(|entry| entry.health != Health::Unknown)
     }
 }
 
@@ -178,13 +210,35 @@ mod tests {
         DeviceHealth { pool_name, device_name, health, holds_seconds, message: message.to_owned() }
     }
 
+    /// RES-51: an update of a driver has two instances for a while, and either may be the one that goes.
+    #[test]
+    fn the_word_of_one_instance_stands_when_the_other_goes() {
+        for (goes, expected) in [(1, Health::Unhealthy), (2, Health::Healthy)] {
+            let mut book = HealthBook::default();
+            book.take("d", 1, vec![told("a", Health::Healthy, 100, ""), told("old", Health::Healthy, 100, "")], at(0));
+            book.take("d", 2, vec![told("a", Health::Unhealthy, 100, "hot")], at(50));
+            book.take("other", 3, vec![told("a", Health::Healthy, 100, "")], at(0));
+            assert_eq!(book.of("d", "pool", "a", at(60)).0, Health::Unhealthy, "the newest word");
+            assert_eq!(book.forget("d", goes).len(), 2, "both are looked at again");
+            assert_eq!(book.of("d", "pool", "a", at(60)).0, expected, "without {goes}");
+            let old = if goes == 1 { Health::Unknown } else { Health::Healthy };
+            assert_eq!(book.of("d", "pool", "old", at(60)).0, old, "without {goes}");
+            // It is as old as it was.
+            let later = if goes == 1 { Health::Unhealthy } else { Health::Unknown };
+            assert_eq!(book.of("d", "pool", "a", at(120)).0, later, "without {goes}");
+            book.forget("d", 3 - goes);
+            assert_eq!(book.of("d", "pool", "a", at(60)).0, Health::Unknown);
+            assert_eq!(book.of("other", "pool", "a", at(60)).0, Health::Healthy);
+        }
+    }
+
     /// RES-51.
     #[test]
     fn a_word_holds_for_its_time_and_then_nobody_can_say() {
         let mut book = HealthBook::default();
         let words = vec![told("a", Health::Healthy, 0, ""), told("b", Health::Unhealthy, 100, "hot")];
-        assert_eq!(book.take("d", words.clone(), at(0)).len(), 2);
-        assert_eq!(book.take("d", words, at(10)).len(), 0, "the same again");
+        assert_eq!(book.take("d", 1, words.clone(), at(0)).len(), 2);
+        assert_eq!(book.take("d", 1, words, at(10)).len(), 0, "the same again");
         for (device, now, expected) in [
             ("a", 10, (Health::Healthy, None)),
             ("a", 40, (Health::Healthy, None)),
@@ -198,7 +252,7 @@ mod tests {
         let name = |device: &str| ("d".to_owned(), "pool".to_owned(), device.to_owned());
         assert_eq!(book.expire(at(41)), BTreeSet::from([name("a")]));
         assert_eq!((book.expire(at(42)), book.may_expire()), (BTreeSet::new(), true), "once");
-        assert_eq!(book.forget("d"), BTreeSet::from([name("a"), name("b")]));
+        assert_eq!(book.forget("d", 1), BTreeSet::from([name("a"), name("b")]));
         assert!(!book.may_expire());
     }
 
@@ -207,7 +261,7 @@ mod tests {
     fn a_long_message_is_cut() {
         for (length, expected) in [(1024, 1024), (1025, 1024), (5000, 1024)] {
             let mut book = HealthBook::default();
-            book.take("d", vec![told("a", Health::Unhealthy, 0, &"x".repeat(length))], at(0));
+            book.take("d", 1, vec![told("a", Health::Unhealthy, 0, &"x".repeat(length))], at(0));
             let message = book.of("d", "pool", "a", at(0)).1.expect("told").to_owned();
             assert_eq!((message.len(), message.ends_with("...")), (expected, length > 1024));
         }
@@ -218,11 +272,11 @@ mod tests {
     #[test]
     fn the_file_is_upstreams() {
         let mut book = HealthBook::default();
-        book.take("d", vec![told("a", Health::Healthy, 5, "fine")], at(0));
+        book.take("d", 1, vec![told("a", Health::Healthy, 5, "fine")], at(0));
         let text = "{\"d\":{\"Devices\":{\"pool/a\":{\"PoolName\":\"pool\",\"DeviceName\":\"a\",\"Health\":\"Healthy\",\
                     \"LastUpdated\":\"1970-01-01T00:00:00Z\",\"HealthCheckTimeout\":5000000000,\"Message\":\"fine\"}}}}";
         assert_eq!(String::from_utf8(book.print()).as_deref(), Ok(text));
-        assert_eq!(HealthBook::parse(text.as_bytes()), book);
+        assert_eq!(HealthBook::parse(text.as_bytes()).drivers, book.drivers);
         assert_eq!(HealthBook::parse(b"nonsense"), HealthBook::default());
     }
 }

@@ -139,7 +139,7 @@ mod tests {
         let (pool_name, device_name) = ("n".to_owned(), "0".to_owned());
         let told =
             DeviceHealth { pool_name, device_name, health: Health::Unhealthy, holds_seconds: 0, message: "hot".into() };
-        health.take("d", vec![told], Moment(0));
+        health.take("d", 1, vec![told], Moment(0));
         let found = health_of(&pod, &book, &health, Moment(0));
         let [(container, entries)] = &found[..] else { panic!("{found:?}") };
         assert_eq!(container, "c");
