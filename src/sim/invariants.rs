@@ -91,6 +91,8 @@ pub const DRIVERS_IDLE: &str = "drivers-idle";
 /// Once quiet: a volume that pods have is as large as its claim wants, unless the claim says why not; no claim has more than
 /// its driver.
 pub const VOLUMES_GROWN: &str = "volumes-grown";
+/// Once quiet: a pod's status says of each device of its claims how it is, as its driver does.
+pub const HEALTH_TOLD: &str = "health-told";
 /// A cluster in which nothing happens is asked next to nothing.
 pub const API_BOUNDED: &str = "api-bounded";
 

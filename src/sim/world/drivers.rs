@@ -10,15 +10,17 @@ use super::controllers::{claim_of, gibibytes};
 use super::truth::Problem;
 use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
+use crate::logic::plugins::claims::health::Health;
 use crate::logic::plugins::plugin::PluginKind;
 use crate::logic::resources::device_manager::devices::PluginOptions;
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::sim::SimPod;
 use crate::sim::api_server::pods::is_over;
 use crate::sim::api_server::refusal::Refused;
-use crate::sim::invariants::{DRIVERS_IDLE, VOLUMES_GROWN};
+use crate::sim::invariants::{DRIVERS_IDLE, HEALTH_TOLD, VOLUMES_GROWN};
 use crate::sim::node::NODE_NAME;
 use crate::sim::node::plugins::csi::Volumes;
+use crate::sim::node::plugins::dra::{Claims, device_of};
 use crate::sim::node::plugins::{Driver, ROOT};
 
 /// Resources of simulated device plugins.
@@ -126,11 +128,24 @@ impl World {
         self.node().plugins.changed();
     }
 
+    /// The devices of all claims are like this from now on.
+    pub fn set_claims_health(&self, health: Health) {
+        let plugins = &self.node().plugins;
+        self.node().story.tell("driver", format!("the devices of all claims are {health}"));
+        lock(&plugins.claims).values_mut().for_each(|claim| claim.health = health);
+        plugins.changed();
+    }
+
     /// All processes of a driver, or of a resource's plugin, die.
     pub fn kill_driver(&self, name: &str) {
         for (endpoint, _) in self.node().plugins.drivers().iter().filter(|(_, driver)| driver.name == name) {
             self.node().plugins.die(self.node(), endpoint, false);
         }
+    }
+
+    /// One process of a driver dies, and leaves its socket.
+    pub fn kill_instance(&self, endpoint: &str) {
+        self.node().plugins.die(self.node(), endpoint, true);
     }
 
     /// They begin again.
@@ -164,6 +179,7 @@ pub(super) fn problems(world: &World) -> Vec<Problem> {
     for (uid, claim) in lock(&plugins.claims).iter().filter(|(_, claim)| !claims.contains(&claim.name)) {
         problems.push((DRIVERS_IDLE, format!("claim {}, {uid}, of {} is prepared", claim.name, claim.driver)));
     }
+    problems.extend(objects.iter().flat_map(|pod| healths(&lock(&plugins.claims), pod)));
     let volumes = lock(&plugins.volumes);
     for (path, one) in &volumes.published {
         let is_wanted = objects.iter().any(|pod| pod["metadata"]["uid"].as_str().is_some_and(|uid| path.contains(uid)));
@@ -177,6 +193,37 @@ pub(super) fn problems(world: &World) -> Vec<Problem> {
         }
     }
     problems.extend(world.api().all("persistentvolumes").iter().filter_map(|volume| sizes(world, &volumes, volume)));
+    problems
+}
+
+/// The faults of what a running pod's status says of the devices of its claims.
+fn healths(claims: &Claims, pod: &Value) -> Vec<Problem> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut problems = vec![];
+    for entry in list(&pod["spec"]["resourceClaims"]) {
+        let name = claim_of(pod, &entry);
+        let Some((uid, claim)) = claims.iter().find(|(_, claim)| claim.name == name) else { continue };
+        let uses =
+            |container: &&Value| list(&container["resources"]["claims"]).iter().any(|it| it["name"] == entry["name"]);
+        let wanted = json!({ "resourceID": device_of(&claim.driver, uid), "health": claim.health.to_string() });
+        for container in list(&pod["spec"]["containers"]).iter().filter(uses) {
+            let of_container = |status: &&Value| status["name"] == container["name"];
+            let statuses = list(&pod["status"]["containerStatuses"]);
+            // One that never ran has no devices to speak of.
+            let Some(status) =
+                statuses.iter().find(of_container).filter(|status| status["state"]["running"].is_object())
+            else {
+                continue;
+            };
+            let told = list(&status["allocatedResourcesStatus"]);
+            let title = format!("claim:{}", entry["name"].as_str().unwrap_or_default());
+            let said = told.iter().find(|one| one["name"] == *title).map(|one| &one["resources"][0]);
+            if said != Some(&wanted) {
+                let pod = &pod["metadata"]["name"];
+                problems.push((HEALTH_TOLD, format!("{pod} says of the device of {name} {said:?}, not {wanted}")));
+            }
+        }
+    }
     problems
 }
 

@@ -1,5 +1,6 @@
 //! Drivers beside the agent: devices, claims and volumes that they bring, whatever goes wrong in between.
 
+pub mod claims;
 pub mod devices;
 pub mod faults;
 

@@ -3,10 +3,11 @@
 use serde_json::json;
 
 use super::super::*;
-use super::{Rogue, alone, in_cluster, shows, trips};
+use super::{Rogue, alone, in_cluster, shows, shows_beside, trips};
 use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerConfig, Device, Mount, RuntimeService};
 use crate::logic::plugins::claims::drivers::Service;
+use crate::logic::plugins::claims::health::Health;
 use crate::logic::plugins::claims::{ClaimId, ClaimKey};
 use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::requests::{Access, AccessMode, Capability, PublishRequest, StageRequest, Texts};
@@ -238,11 +239,20 @@ fn a_volume_smaller_than_its_claim_says_or_wants_is_seen() {
 }
 
 #[test]
+fn a_status_that_says_otherwise_of_a_claims_device_than_its_driver_is_seen() {
+    let options = Options { plugins: true, ..in_cluster() };
+    let begin = |world: &World| drop(world.add_claim_driver(DRA));
+    shows_beside(HEALTH_TOLD, options, begin, &[SimPod::of("one", "run").claim(DRA)], |world| {
+        lock(&world.node().plugins.claims).values_mut().for_each(|claim| claim.health = Health::Unhealthy);
+    });
+}
+
+#[test]
 fn each_thing_that_a_driver_keeps_for_nobody_is_seen() {
     type Spoil = fn(&World);
     let kinds: [Spoil; 3] = [
         |world| {
-            let prepared = Prepared { driver: DRA.to_owned(), name: "gone".to_owned() };
+            let prepared = Prepared { driver: DRA.to_owned(), name: "gone".to_owned(), health: Health::Healthy };
             lock(&world.node().plugins.claims).insert("u".to_owned(), prepared);
         },
         |world| {

@@ -1,13 +1,14 @@
-//! Drivers of resource claims: what each has prepared, and the calls.
+//! Drivers of resource claims: what each has prepared, how that is, and the calls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::{StreamExt, stream};
+use futures_util::stream;
 
 use super::calls::{Call, PluginOutlet};
-use super::{CLAIMS, Plugins};
+use super::changes::Listener;
+use super::{CLAIMS, Driver, Plugins};
 use crate::actors::kit::trace::lock;
 use crate::logic::plugins::call_error::{CallError, CallProblem};
 use crate::logic::plugins::claims::drivers::Service;
@@ -16,6 +17,7 @@ use crate::logic::plugins::claims::states::Answer;
 use crate::logic::plugins::claims::{ClaimId, PreparedDevice};
 use crate::platform::plugins::{Connection, DRA_LIMIT, DraCalls, HealthNews, OpenCall};
 use crate::sim::faults::Fault;
+use crate::sim::faults::random::Random;
 use crate::sim::invariants::CLAIMS_OUTLIVE;
 use crate::sim::node::Node;
 
@@ -26,17 +28,44 @@ pub struct Prepared {
     pub driver: String,
     /// The claim's name.
     pub name: String,
+    /// How its device is.
+    pub health: Health,
 }
 
 /// Prepared claims, by UID.
 pub type Claims = BTreeMap<String, Prepared>;
 
+/// A driver's word about a device holds longer than any run.
+const HOLDS_SECONDS: i64 = 100 * 365 * 86_400;
+
 /// The CDI device of a claim.
-fn device_of(driver: &str, uid: &str) -> String {
+pub fn device_of(driver: &str, uid: &str) -> String {
     format!("{CLAIMS}{driver}={uid}")
 }
 
+/// The device of one claim turns ill or well; gives the news of it.
+pub(super) fn change(claims: &mut Claims, random: &Random) -> Option<String> {
+    let place = usize::try_from(random.below(claims.len().max(1) as u64)).unwrap_or_default();
+    let claim = claims.values_mut().nth(place)?;
+    claim.health = if claim.health == Health::Healthy { Health::Unhealthy } else { Health::Healthy };
+    Some(format!("the device of {} is {}", claim.name, claim.health))
+}
+
 impl Plugins {
+    /// How the devices of a driver are, as it tells the agent.
+    fn health_of(&self, driver: &str) -> Vec<DeviceHealth> {
+        let claims = lock(&self.claims);
+        let own = claims.values().filter(|claim| claim.driver == driver);
+        let told = own.map(|claim| DeviceHealth {
+            pool_name: "pool".to_owned(),
+            device_name: claim.name.clone(),
+            health: claim.health,
+            holds_seconds: HOLDS_SECONDS,
+            message: String::new(),
+        });
+        told.collect()
+    }
+
     /// Devices of claims, among these, that no driver has prepared.
     pub fn unprepared(&self, devices: &[String]) -> Vec<String> {
         let claims = lock(&self.claims);
@@ -52,8 +81,10 @@ fn prepare(node: &Node, driver: &str, claims: Vec<ClaimId>) -> Answer {
             return (claim.uid, Err("the device is busy".to_owned()));
         }
         node.story.tell("driver", format!("{driver} prepares {}, {}", claim.key.name, claim.uid));
-        let prepared = Prepared { driver: driver.to_owned(), name: claim.key.name.clone() };
-        lock(&plugins.claims).insert(claim.uid.clone(), prepared);
+        let health = Health::Healthy;
+        let prepared = Prepared { driver: driver.to_owned(), name: claim.key.name.clone(), health };
+        // Prepared before, its device is as it is.
+        lock(&plugins.claims).entry(claim.uid.clone()).or_insert(prepared);
         let device = PreparedDevice {
             pool_name: "pool".to_owned(),
             device_name: claim.key.name,
@@ -62,7 +93,9 @@ fn prepare(node: &Node, driver: &str, claims: Vec<ClaimId>) -> Answer {
         };
         (claim.uid, Ok(vec![device]))
     };
-    claims.into_iter().map(one).collect()
+    let answer = claims.into_iter().map(one).collect();
+    plugins.changed();
+    answer
 }
 
 fn unprepare(node: &Node, driver: &str, claims: Vec<ClaimId>) -> Answer {
@@ -92,6 +125,34 @@ impl PluginOutlet {
     }
 }
 
+/// The stream of one life of a driver.
+struct HealthWatch {
+    of: PluginOutlet,
+    at: String,
+    driver: Option<Driver>,
+    told: Option<Vec<DeviceHealth>>,
+}
+
+impl HealthWatch {
+    async fn next(&mut self, changes: &mut Listener) -> Result<Vec<DeviceHealth>, CallError> {
+        let (plugins, node) = (self.of.plugins(), self.of.outlet.node());
+        loop {
+            self.of.outlet.pass(plugins.latency(node)).await;
+            let driver = self.driver.as_ref().filter(|driver| plugins.life(&self.at) == Some(driver.life));
+            let Some(driver) = driver else {
+                let problem = CallProblem::Unreachable("error reading from server: EOF".to_owned());
+                return Err(CallError { method: "NodeWatchResources", problem });
+            };
+            let now = plugins.health_of(&driver.name);
+            if self.told.as_ref() != Some(&now) {
+                self.told = Some(now.clone());
+                return Ok(now);
+            }
+            changes.changed().await;
+        }
+    }
+}
+
 #[async_trait]
 impl DraCalls for PluginOutlet {
     async fn prepare(&self, at: &str, _: Service, claims: Vec<ClaimId>) -> Result<Answer, CallError> {
@@ -106,21 +167,15 @@ impl DraCalls for PluginOutlet {
 
     async fn watch_health(&self, at: &str) -> Result<HealthNews, CallError> {
         self.call(Call::asking(at, "NodeWatchResources", Duration::from_secs(10)), |_| Ok(())).await?;
-        let device = DeviceHealth {
-            pool_name: "pool".to_owned(),
-            device_name: "any".to_owned(),
-            health: Health::Healthy,
-            holds_seconds: 0,
-            message: String::new(),
-        };
-        let first = stream::iter([Ok(vec![device])]);
-        let (of, at) = (self.clone(), at.to_owned());
-        let end = stream::once(async move {
-            of.ended(&at).await;
-            let problem = CallProblem::Unreachable("error reading from server: EOF".to_owned());
-            Err(CallError { method: "NodeWatchResources", problem })
-        });
-        Ok(Box::pin(first.chain(end)))
+        let plugins = self.plugins();
+        let watch = HealthWatch { of: self.clone(), at: at.to_owned(), driver: plugins.driver(at), told: None };
+        let changes = plugins.changes();
+        Ok(Box::pin(stream::unfold(Some((watch, changes)), |watch| async move {
+            let (mut watch, mut changes) = watch?;
+            let news = watch.next(&mut changes).await;
+            let goes_on = news.is_ok();
+            Some((news, goes_on.then_some((watch, changes))))
+        })))
     }
 
     async fn connect(&self, at: &str) -> Result<Connection, CallError> {

@@ -262,7 +262,10 @@ impl Plugins {
                 }
             }
             if node.faults.has(Fault::PluginDevices) && random.chance(0.7) {
-                let told = lock(&plugins.devices).change(&random);
+                let told = match random.chance(0.3) {
+                    true => dra::change(&mut lock(&plugins.claims), &random),
+                    false => lock(&plugins.devices).change(&random),
+                };
                 told.iter().for_each(|told| node.story.tell("driver", told.clone()));
                 plugins.changed();
             }
