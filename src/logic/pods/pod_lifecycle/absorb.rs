@@ -28,8 +28,7 @@ impl PodLifecycle {
                 self.course.remove();
                 return self.begin_termination(grace, now);
             }
-            Input::Over if self.stage() == Stage::Syncing => return self.begin_termination(None, now),
-            Input::Over => {}
+            Input::Over => return self.begin_termination(None, now),
             Input::Observed(seen) => self.take_look(seen, now),
             Input::Health(health) => self.health = health,
             Input::Probed { container, kind, healthy } => self.instances.note_probe(container, kind, healthy),

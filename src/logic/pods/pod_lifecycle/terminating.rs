@@ -15,10 +15,12 @@ use super::parts::desired::own_grace;
 use crate::logic::pods::wait::Awaited;
 
 impl PodLifecycle {
-    /// Enters or hurries the termination. The grace period may shrink but not grow (POD-08).
+    /// Enters or hurries the termination. The grace period may shrink but not grow (POD-08). The pod's own counts only where
+    /// none is in force yet (upstream's `calculateEffectiveGracePeriod`): a longer one may have been asked for.
     pub(super) fn begin_termination(&mut self, grace: Option<Duration>, now: Now) -> Vec<Action> {
-        let own = self.pod().map_or(ORPHAN_GRACE, |pod| own_grace(pod));
-        if self.course.shorten(grace.unwrap_or(own)) {
+        let own = || self.pod().map_or(ORPHAN_GRACE, |pod| own_grace(pod));
+        let wanted = grace.or(self.course.grace()).unwrap_or_else(own);
+        if self.course.shorten(wanted) {
             self.jobs.forgive(&Job::KillPod); // A shorter grace period does not wait for the next try.
         }
         if self.stage() != Stage::Syncing {

@@ -67,6 +67,20 @@ fn a_shorter_grace_period_that_would_end_later_leaves_the_kill_alone() {
     assert_eq!(script.removed(Some(5)), ["cancel KillPod", "end [a0 s0] 5s"]);
 }
 
+/// POD-08: the pod's own grace period counts only where none was named before.
+#[test]
+fn an_end_that_names_no_grace_period_leaves_a_longer_one_in_force() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut over = pod.clone();
+    over.status.get_or_insert_default().phase = Some("Failed".to_owned());
+    for end in [Input::Removed { grace: None }, Input::Over, Input::Spec(Arc::new(over))] {
+        let mut script = Script::running(pod.clone());
+        assert_eq!(script.removed(Some(60)), ["end [a0 s0] 60s"]);
+        assert_eq!(script.step(end.clone()), NOTHING, "{end:?}");
+        assert_eq!(script.life.grace(), Some(Duration::from_secs(60)), "{end:?}");
+    }
+}
+
 #[test]
 fn a_shorter_grace_period_does_not_wait_for_the_next_try() {
     let pod = a_pod("Always", &[], &["a"]);
