@@ -11,22 +11,13 @@ use super::now::Now;
 use super::parts::desired::own_grace;
 use super::parts::starts::HalfMade;
 use crate::logic::model::ids::{ContainerId, SandboxId};
-use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_pod::{
     ContainerProcess, ContainerState, RuntimeContainer, RuntimePod, RuntimeSandbox,
 };
 use crate::logic::model::time::{Moment, Steady};
 use crate::logic::pods::container_actions::{KillContainer, PodPlan, StartContainer};
 use crate::logic::pods::hooks::probe_grace;
-use crate::logic::pods::pod_containers::ContainerKind;
-use crate::logic::pods::pod_containers::find_container;
 use crate::logic::pods::wait::Awaited;
-
-/// Whether nothing after the container may start while it cannot be started.
-fn holds_up(pod: &Pod, start: &StartContainer) -> bool {
-    let is_sidecar = || find_container(pod, &start.name).is_some_and(|(_, container)| is_sidecar(&container));
-    start.kind == ContainerKind::Init && !is_sidecar()
-}
 
 impl PodLifecycle {
     /// Stops single containers, one after the other; `None` when none is to be stopped now.
@@ -76,7 +67,8 @@ impl PodLifecycle {
         may_begin.then_some(Action::RemoveContainers(dead))
     }
 
-    /// Images side by side; containers one after the other, in the plan's order.
+    /// Images side by side; containers one after the other, in the plan's order. An init container that has yet to end is
+    /// the plan's last: nothing starts after it, whether it fails or not (POD-20).
     pub(super) fn advance_containers(
         &mut self,
         pod: &Pod,
@@ -90,9 +82,8 @@ impl PodLifecycle {
             let name = &start.name;
             let job = Job::StartContainer(name.clone());
             if self.jobs.has(&job) || self.jobs.rests(&job, now.uptime) {
-                self.jobs.may_begin(&job, now.uptime, Awaited::Start(name.clone())); // Notes the wait.
-                // A failed container does not hold up the next one; an init container that is to end does.
-                turn_taken |= holds_up(pod, start);
+                // Notes the wait. A container that failed does not hold up the next one in the plan.
+                self.jobs.may_begin(&job, now.uptime, Awaited::Start(name.clone()));
                 continue;
             }
             let Some(image) = self.starts.image(name) else {
@@ -101,7 +92,7 @@ impl PodLifecycle {
                 if self.jobs.may_begin(&job, now.uptime, Awaited::Image(name.clone())) {
                     actions.push(Action::EnsureImage { container: name.clone() });
                 }
-                turn_taken |= !failed || holds_up(pod, start);
+                turn_taken |= !failed;
                 continue;
             };
             let has_all = self.cgroup.is_set() && self.volumes.are_there();
