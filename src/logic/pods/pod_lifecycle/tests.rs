@@ -9,6 +9,7 @@ mod demands;
 mod model;
 mod properties;
 mod resizing;
+mod starts;
 mod volumes;
 mod waits;
 
@@ -221,7 +222,7 @@ fn words(action: &Action) -> String {
         }
         Action::Resize(work) => {
             let names: Vec<&str> = work.updates.iter().map(|update| update.name.as_str()).collect();
-            format!("resize [{}]", names.join(" "))
+            format!("resize [{}]{}", names.join(" "), if work.pod.is_some() { " and pod" } else { "" })
         }
         Action::KillPod { containers, sandboxes, grace, replace } => {
             let ids = containers.iter().map(|(id, _)| id.as_str()).chain(sandboxes.iter().map(SandboxId::as_str));

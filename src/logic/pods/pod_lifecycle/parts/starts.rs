@@ -154,6 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn one_that_went_and_came_back_gets_its_time_anew() {
+        let (mut starts, made, home) = (Starts::default(), made("s0"), SandboxId::from("s0"));
+        for seconds in [100, 110] {
+            let uptime = Duration::from_secs(seconds);
+            let found = starts.look_after_half_made([&made].into_iter(), Some(&home), uptime);
+            assert_eq!(found.waits, [("web".to_owned(), uptime + HALF_MADE_AGE)]);
+            starts.keep_only(&BTreeSet::new());
+        }
+    }
+
+    #[test]
     fn one_in_a_former_sandbox_goes_at_once() {
         let made = made("s0");
         for home in [None, Some(SandboxId::from("s1"))] {

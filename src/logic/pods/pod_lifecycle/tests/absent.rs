@@ -102,3 +102,12 @@ fn what_is_absent_once_more_while_the_runtime_is_asked_is_asked_about_again() {
     script.confirms(&[], &[exited(&a, 3, BEGINNING)]);
     assert_eq!(script.life.observed().and_then(|seen| seen.container("a")).map(|one| one.exit_code), Some(3));
 }
+
+/// An end is urgent, and waits for no pause that came of an earlier failure.
+#[test]
+fn a_pod_that_is_to_end_asks_at_once_although_the_last_question_failed() {
+    let mut script = Script::running(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.sees(&[ready(0)], &[]), ["confirm a0"]);
+    assert_eq!(script.ends(JobEnd::lost(Job::Confirm, "no answer".to_owned())), NOTHING);
+    assert_eq!(script.removed(None), ["confirm a0"]);
+}

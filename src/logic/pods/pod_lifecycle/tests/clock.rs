@@ -1,6 +1,7 @@
 //! A wall clock that is set back makes no wait longer (upstream measures durations by a monotonic clock).
 
 use super::*;
+use crate::logic::probes::probe_schedule::RESTART_MARGIN;
 
 const NOTHING: [&str; 0] = [];
 
@@ -109,7 +110,8 @@ fn an_end_in_the_future_has_just_happened() {
 fn an_earlier_agents_containers_are_known_whatever_the_clock_shows() {
     let pod = a_pod("Always", &[], &["a"]);
     let instance = |moment: Moment| RuntimeContainer { started_at: moment, ..running(&pod, "a", 0) };
-    for (ago, is_adopted) in [(-HOURS, true), (0, false), (5_000_000_000, false), (HOURS, true)] {
+    let margin = RESTART_MARGIN.as_nanos() as i64;
+    for (ago, is_adopted) in [(-HOURS, true), (0, false), (margin, false), (margin + 1, true), (HOURS, true)] {
         let mut script = Script::unseen(pod.clone());
         script.sees(&[ready(0)], &[instance(Moment(script.moment.0 - ago))]);
         assert_eq!(!script.life.adopted().is_empty(), is_adopted, "started {ago} ns ago");

@@ -321,3 +321,17 @@ fn a_replacement_under_way_is_not_begun_again_by_the_deletion() {
     let ended = exited(&running(&pod, "a", 0), 137, script.moment);
     assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean", "remove [s0 a0]"]);
 }
+
+/// CRI-19: a call that was cut off may take effect after the pod's volumes and its cgroup were released.
+#[test]
+fn what_comes_to_light_after_the_release_is_stopped_at_once_and_all_is_released_again() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    script.removed(None);
+    let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+    assert_eq!(stops(&mut script, &[stopped(0)], std::slice::from_ref(&ended)), ["clean", "remove [s0 a0]"]);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["over"]);
+    let late = RuntimeContainer { sandbox_id: "s1".into(), ..running(&pod, "a", 1) };
+    assert_eq!(script.sees(&[ready(1), stopped(0)], &[late, ended]), ["end [a1 s1 s0] 30s"]);
+    assert_eq!(script.ends(JobEnd::PodKilled(Ok(()))), ["clean"]);
+}

@@ -79,12 +79,18 @@ fn what_cannot_be_done_says_why() {
     assert_eq!(why(Script::stranger().asks(Demanded::Restart, None)), "nothing is known of the pod yet");
 }
 
-#[test]
-fn a_pod_starts_over_once_all_its_containers_are_gone() {
-    let mut pod = a_pod("Never", &[], &["app", "side"]);
+/// A pod whose container `app` has all start over when it ends with 42.
+fn starts_over(policy: &str) -> Pod {
+    let mut pod = a_pod(policy, &[], &["app", "side"]);
     let codes = ContainerRestartRuleOnExitCodes { operator: "In".to_owned(), values: Some(vec![42]) };
     let rule = ContainerRestartRule { action: "RestartAllContainers".to_owned(), exit_codes: Some(codes) };
     pod.spec.as_mut().expect("has a spec").containers[0].restart_policy_rules = Some(vec![rule]);
+    pod
+}
+
+#[test]
+fn a_pod_starts_over_once_all_its_containers_are_gone() {
+    let pod = starts_over("Never");
     let (app, side) = (running(&pod, "app", 0), running(&pod, "side", 0));
     let mut script = Script::running(pod);
     let ended = exited(&app, 42, script.moment);
@@ -107,4 +113,52 @@ fn a_pod_whose_phase_is_final_is_stopped() {
     assert_eq!(script.step(Input::Over), ["end [app0 s0] 30s"]);
     assert_eq!(script.step(Input::Over), [""; 0], "said once");
     assert_eq!(script.life.stage(), Stage::Terminating);
+}
+
+/// PAIN-34: such a container is only started, and its former end is not its pod's.
+#[test]
+fn a_restart_on_demand_of_a_container_that_has_ended_stops_nothing() {
+    let pod = a_pod("OnFailure", &[], &["app"]);
+    let app = running(&pod, "app", 3);
+    let mut script = Script::unseen(pod);
+    let ended = exited(&app, 1, script.moment);
+    script.sees(&[ready(0)], std::slice::from_ref(&ended));
+    script.ends(JobEnd::Prepared(Ok(false)));
+    assert_eq!(script.asks(Demanded::Restart, Some("app")), Ok(vec!["app".to_owned()]));
+    assert!(script.life.restarts().contains(&app.id));
+    assert_eq!(script.step(Input::Due), ["image app"]);
+    assert_eq!(script.ends(image_there("app")), ["start app 4 in s0 of app:1"]);
+    assert_eq!(script.ends(started("app", "app4")), ["inspect soon"]);
+}
+
+/// KEP-5532: nothing of the former life is left, neither errors nor instances, before the next one begins.
+#[test]
+fn a_pod_that_starts_over_forgets_its_errors_and_starts_nothing_meanwhile() {
+    let pod = starts_over("Always");
+    let app = running(&pod, "app", 0);
+    let mut script = Script::unseen(pod);
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&app)), ["prepare", "image side"]);
+    script.ends(JobEnd::Prepared(Ok(false)));
+    script.ends(JobEnd::lost(Job::EnsureImage("side".to_owned()), "no registry".to_owned()));
+    assert!(script.life.start_errors().contains_key("side"));
+    let ended = exited(&app, 42, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), ["reset app0"]);
+    assert!(script.life.start_errors().is_empty());
+    assert_eq!(script.asks(Demanded::Restart, Some("app")), Ok(vec!["app".to_owned()]));
+    assert_eq!(script.step(Input::Due), [""; 0]);
+    assert_eq!(script.waits(), ["its containers to be removed, to start over"]);
+}
+
+#[test]
+fn a_pod_starts_over_only_once_no_container_is_being_made() {
+    let pod = starts_over("Always");
+    let app = running(&pod, "app", 0);
+    let mut script = Script::unseen(pod);
+    script.sees(&[ready(0)], std::slice::from_ref(&app));
+    script.ends(JobEnd::Prepared(Ok(false)));
+    assert_eq!(script.ends(image_there("side")), ["start side 0 in s0 of app:1"]);
+    let ended = exited(&app, 42, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), [""; 0]);
+    assert_eq!(script.waits(), ["what is being started, before all starts over"]);
+    assert_eq!(script.ends(started("side", "side0")), ["reset side0 app0"]);
 }

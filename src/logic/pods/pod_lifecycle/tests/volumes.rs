@@ -63,7 +63,9 @@ fn a_container_waits_for_its_pods_volumes_and_nothing_else_does() {
     script.ends(image("a"));
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), [""; 0]);
     assert_eq!(script.waits(), ["its volumes to be mounted"]);
+    assert!(!script.life.has_its_volumes());
     assert_eq!(script.ends(mounted()), ["start a 0 in s0 of app:1"]);
+    assert!(script.life.has_its_volumes());
 }
 
 /// VOL-03.

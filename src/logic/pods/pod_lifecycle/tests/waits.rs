@@ -159,3 +159,21 @@ fn an_image_that_was_not_tried_says_nothing_about_the_container() {
     script.ends(JobEnd::ImageEnsured("a".to_owned(), Err(failure)));
     assert!(script.life.start_errors().is_empty());
 }
+
+/// Until the answer comes, the pod may stand still because the runtime hangs.
+#[test]
+fn a_look_is_awaited_from_the_question_to_the_answer() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    assert!(script.life.awaits_a_look());
+    script.sees(&[], &[]);
+    assert!(!script.life.awaits_a_look());
+}
+
+#[test]
+fn a_runtime_that_is_not_well_is_waited_for_with_its_problem() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    let unwell = RuntimeHealth { runtime_problem: Some("gone".to_owned()), ..RuntimeHealth::default() };
+    script.step(Input::Health(unwell));
+    assert_eq!(script.life.health().runtime_problem.as_deref(), Some("gone"));
+    assert_eq!(waits(&script), ["the container runtime: gone"]);
+}
