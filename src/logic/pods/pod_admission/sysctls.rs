@@ -87,7 +87,7 @@ impl SysctlAllowList {
 
     fn add(&mut self, pattern: &str) -> Result<(), String> {
         if !is_pattern(pattern) {
-            let form = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9][-_\.a-z0-9]*[a-z0-9*]";
+            let form = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]";
             let problem = format!("must have at most {LENGTH_MAX} characters and match regex {form}");
             return Err(format!("sysctl {pattern:?} {problem}"));
         }
@@ -250,13 +250,30 @@ mod tests {
             ("", "sysctl \"\" must have at most 253 characters"),
             (".net", "sysctl \".net\" must have at most 253 characters"),
             ("net.a:b", "sysctl \"net.a:b\" must have at most 253 characters"),
+            ("net.-a.b", "sysctl \"net.-a.b\" must have at most 253 characters"),
+            ("net.a-.b", "sysctl \"net.a-.b\" must have at most 253 characters"),
+            ("net.b-", "sysctl \"net.b-\" must have at most 253 characters"),
+            ("net.-b*", "sysctl \"net.-b*\" must have at most 253 characters"),
+            ("net.a:b*", "sysctl \"net.a:b*\" must have at most 253 characters"),
         ] {
             let error = SysctlAllowList::new("6.1", &[pattern.to_owned()]).expect_err(pattern);
             assert!(error.starts_with(expected), "{error}");
         }
-        for pattern in ["net.ipv4.conf.eth-0.forwarding", "net/ipv4/ip_forward", "net.*"] {
+        for pattern in ["net.ipv4.conf.eth-0.forwarding", "net/ipv4/ip_forward", "net.*", "net.b-*"] {
             assert!(SysctlAllowList::new("6.1", &[pattern.to_owned()]).is_ok(), "{pattern}");
         }
+        for (length, expected) in [(253, true), (254, false)] {
+            let pattern = format!("net.{}", "a".repeat(length - 4));
+            assert_eq!(SysctlAllowList::new("6.1", &[pattern]).is_ok(), expected, "{length}");
+        }
+    }
+
+    /// As upstream has it: an administrator who corrects a pattern by it has a good one.
+    #[test]
+    fn the_message_about_a_bad_pattern_tells_the_form_of_a_good_one() {
+        let error = SysctlAllowList::new("6.1", &["net.a-.b".to_owned()]).expect_err("bad");
+        let form = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]";
+        assert_eq!(error, format!("sysctl \"net.a-.b\" must have at most 253 characters and match regex {form}"));
     }
 
     proptest! {
