@@ -1,6 +1,6 @@
 //! The pod's phase, with its reason and message (POD-15; upstream's `getPhase`).
 
-use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus};
 
 use super::container_statuses::RESTARTING_ALL;
 use super::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, StatusInput, deadline};
@@ -58,7 +58,7 @@ enum Standing {
     Running {
         started: bool,
     },
-    /// Never ran.
+    /// Never ran, as far as is known.
     Waiting,
     /// Ran and ended: now, or before it came to wait.
     Stopped {
@@ -67,27 +67,19 @@ enum Standing {
         /// It was removed, to start over.
         to_restart: bool,
     },
-    Unknown,
 }
 
 fn standing(statuses: &[ContainerStatus], name: &str) -> Standing {
-    let Some(status) = statuses.iter().find(|status| status.name == name) else { return Standing::Unknown };
-    let Some(state) = status.state.as_ref() else { return Standing::Unknown };
-    if state.running.is_some() {
+    let Some(status) = statuses.iter().find(|status| status.name == name) else { return Standing::Waiting };
+    let state = status.state.as_ref();
+    if state.is_some_and(|state| state.running.is_some()) {
         return Standing::Running { started: status.started == Some(true) };
     }
-    let stopped = |ended: &ContainerStateTerminated, now| {
-        let to_restart = ended.reason.as_deref() == Some(RESTARTING_ALL);
-        Standing::Stopped { exit_code: ended.exit_code, now, to_restart }
-    };
-    if let Some(ended) = state.terminated.as_ref() {
-        return stopped(ended, true);
-    }
-    match status.last_state.as_ref().and_then(|last| last.terminated.as_ref()) {
-        _ if state.waiting.is_none() => Standing::Unknown,
-        Some(ended) => stopped(ended, false),
-        None => Standing::Waiting,
-    }
+    let of_now = state.and_then(|state| state.terminated.as_ref());
+    let of_before = status.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+    let Some(ended) = of_now.or(of_before) else { return Standing::Waiting };
+    let to_restart = ended.reason.as_deref() == Some(RESTARTING_ALL);
+    Standing::Stopped { exit_code: ended.exit_code, now: of_now.is_some(), to_restart }
 }
 
 #[derive(Default)]
@@ -97,8 +89,7 @@ struct Counts {
     stopped: usize,
     stopped_for_good: usize,
     succeeded: usize,
-    unknown: usize,
-    /// Sidecars that have not started yet.
+    /// Sidecars that run and have not started yet.
     pending_sidecars: usize,
 }
 
@@ -108,7 +99,6 @@ impl Counts {
             match standing(statuses, &container.name) {
                 Standing::Running { .. } => self.running += 1,
                 Standing::Waiting => self.waiting += 1,
-                Standing::Unknown => self.unknown += 1,
                 Standing::Stopped { exit_code, now, to_restart } => {
                     self.stopped += 1;
                     self.succeeded += usize::from(now && exit_code == 0);
@@ -126,14 +116,7 @@ impl Counts {
                     self.running += 1;
                     self.pending_sidecars += usize::from(!started);
                 }
-                Standing::Waiting => {
-                    self.waiting += 1;
-                    self.pending_sidecars += 1;
-                }
-                Standing::Unknown => {
-                    self.unknown += 1;
-                    self.pending_sidecars += 1;
-                }
+                Standing::Waiting => self.waiting += 1,
                 Standing::Stopped { .. } => {}
             }
         }
@@ -145,7 +128,7 @@ fn of_init_containers(input: &StatusInput<'_>, spec: &PodSpec, statuses: &[Conta
     let mut is_pending = false;
     for container in spec.init_containers.iter().flatten().filter(|container| !is_sidecar(container)) {
         match standing(statuses, &container.name) {
-            Standing::Running { .. } | Standing::Waiting | Standing::Unknown => is_pending = true,
+            Standing::Running { .. } | Standing::Waiting => is_pending = true,
             Standing::Stopped { exit_code: 0, .. } => {}
             Standing::Stopped { to_restart: true, .. } => {}
             Standing::Stopped { exit_code, .. } if input.restarts(container, exit_code) => {}
@@ -179,7 +162,7 @@ fn compute(
     }
     let ended = if counts.stopped == counts.succeeded { SUCCEEDED } else { FAILED };
     match counts {
-        Counts { waiting: 1.., .. } | Counts { unknown: 1.., .. } => PENDING,
+        Counts { waiting: 1.., .. } => PENDING,
         Counts { running: 1.., .. } => RUNNING,
         Counts { stopped: 0, .. } => PENDING,
         _ if input.terminal && !input.is_static => ended,
