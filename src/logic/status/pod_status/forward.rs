@@ -40,13 +40,17 @@ fn has_ended(state: Option<&ContainerState>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ContainerStateTerminated;
+
     use super::*;
 
-    fn status(count: i32, ended: bool) -> PodStatus {
-        let terminated = ended.then(Default::default);
+    fn status_of(count: i32, terminated: Option<ContainerStateTerminated>) -> ContainerStatus {
         let last_state = Some(ContainerState { terminated, ..ContainerState::default() });
-        let container =
-            ContainerStatus { name: "a".to_owned(), restart_count: count, last_state, ..ContainerStatus::default() };
+        ContainerStatus { name: "a".to_owned(), restart_count: count, last_state, ..ContainerStatus::default() }
+    }
+
+    fn status(count: i32, ended: bool) -> PodStatus {
+        let container = status_of(count, ended.then(Default::default));
         PodStatus { container_statuses: Some(vec![container]), ..PodStatus::default() }
     }
 
@@ -60,9 +64,23 @@ mod tests {
 
     #[test]
     fn what_is_newer_is_told_as_it_is() {
-        let more = Arc::new(status(3, false));
-        let mut told = Arc::clone(&more);
-        never_back(&mut told, &status(2, true));
-        assert!(Arc::ptr_eq(&more, &told));
+        for count in [2, 3] {
+            let more = Arc::new(status(count, false));
+            let mut told = Arc::clone(&more);
+            never_back(&mut told, &status(2, true));
+            assert!(Arc::ptr_eq(&more, &told), "{count}");
+        }
+    }
+
+    #[test]
+    fn a_newer_end_and_other_containers_stay_as_they_are() {
+        let container = |name: &str, count: i32, exit_code: i32| ContainerStatus {
+            name: name.to_owned(),
+            ..status_of(count, Some(ContainerStateTerminated { exit_code, ..ContainerStateTerminated::default() }))
+        };
+        let of = |list: Vec<ContainerStatus>| PodStatus { container_statuses: Some(list), ..PodStatus::default() };
+        let mut now = Arc::new(of(vec![container("a", 1, 5), container("b", 0, 6)]));
+        never_back(&mut now, &of(vec![container("a", 4, 7), container("c", 9, 8)]));
+        assert_eq!(*now, of(vec![container("a", 4, 5), container("b", 0, 6)]));
     }
 }

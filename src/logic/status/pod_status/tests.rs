@@ -139,6 +139,7 @@ impl Setup {
 
 mod containers;
 mod ends;
+mod facts;
 mod resources;
 mod restart_all;
 mod sidecars;

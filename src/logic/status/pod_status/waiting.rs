@@ -35,11 +35,26 @@ mod tests {
         let mut pod = Pod::default();
         pod.metadata.generation = Some(4);
         let first = waits(&pod, 100);
-        assert_eq!(first.conditions.as_ref().and_then(|all| all[0].observed_generation), Some(4));
+        let condition = &first.conditions.as_ref().expect("has one")[0];
+        assert_eq!((condition.observed_generation, condition.message.as_deref()), (Some(4), Some("waits for room")));
         pod.status = Some(first.clone());
         assert_eq!(waits(&pod, 160), first);
         let conditions = pod.status.as_mut().and_then(|status| status.conditions.as_mut()).expect("it has one");
         conditions[0].status = "True".to_owned();
         assert_ne!(waits(&pod, 160), first, "it was another before");
+    }
+
+    #[test]
+    fn a_pod_that_waits_keeps_all_else_that_its_status_says() {
+        let scheduled = PodCondition { type_: "PodScheduled".to_owned(), ..PodCondition::default() };
+        let status = PodStatus {
+            phase: Some("Pending".to_owned()),
+            conditions: Some(vec![scheduled.clone()]),
+            ..PodStatus::default()
+        };
+        let pod = Pod { status: Some(status), ..Pod::default() };
+        let waits = waiting_status(&pod, "waits for room".to_owned(), Moment::EPOCH);
+        let conditions = waits.conditions.expect("has some");
+        assert_eq!((waits.phase.as_deref(), &conditions[0], conditions.len()), (Some("Pending"), &scheduled, 2));
     }
 }

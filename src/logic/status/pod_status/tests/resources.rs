@@ -65,6 +65,23 @@ fn what_nobody_tells_stays_as_it_was_shown_of_the_same_instance() {
     assert_eq!(resources_of(&setup), resources("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi"));
 }
 
+/// The spec holds the allocation, which a resize changes before it is in force.
+#[test]
+fn the_allocation_of_a_container_is_told_beside_what_is_in_force() {
+    let setup = given("cpu=100m,memory=10Mi", "cpu=200m", runtime_resources(50, 80, 0));
+    assert_eq!(of(&setup.status(), "a").allocated_resources, list("cpu=100m,memory=10Mi"));
+}
+
+/// A resize that is not in force yet may add an amount: none was given to the runtime so far.
+#[test]
+fn an_amount_that_was_not_given_to_the_runtime_is_no_zero() {
+    let (requests, limits) = ("cpu=100m,memory=10Mi", "cpu=200m,memory=20Mi");
+    let mut setup = given(requests, limits, None);
+    let noted = [("a".to_owned(), ResourceRequirements::default())].into_iter().collect();
+    setup.actuated = Some(PodResources { containers: Arc::new(noted), pod: None });
+    assert_eq!(resources_of(&setup), resources(requests, limits));
+}
+
 /// The kernel takes all of them for the same.
 #[test]
 fn of_numbers_that_are_too_small_to_differ_the_given_ones_are_shown() {
@@ -72,6 +89,7 @@ fn of_numbers_that_are_too_small_to_differ_the_given_ones_are_shown() {
         ("1m", "5m", runtime_resources(2, 10, 0), resources("cpu=1m", "cpu=5m")),
         ("1m", "5m", runtime_resources(50, 80, 0), resources("cpu=50m", "cpu=80m")),
         ("100m", "200m", runtime_resources(2, 10, 0), resources("cpu=2m", "cpu=10m")),
+        ("2m", "10m", runtime_resources(1, 5, 0), resources("cpu=2m", "cpu=10m")),
     ] {
         let setup = given(&format!("cpu={request}"), &format!("cpu={limit}"), in_force);
         assert_eq!(resources_of(&setup), expected, "{request} {limit}");

@@ -43,6 +43,9 @@ fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
     assert_eq!(condition(&status, CONDITION).observed_generation, None);
     let restarting = || Some("RestartingAllContainers".to_owned());
     assert_eq!(reasons(&status, "a"), (restarting(), restarting(), 1));
+    let last = of(&status, "a").last_state.as_ref().and_then(|last| last.terminated.as_ref()).expect("an end");
+    let removed = "The container is removed because RestartAllContainers in place";
+    assert_eq!((last.exit_code, last.message.as_deref()), (137, Some(removed)));
     assert_eq!((status.phase.as_deref(), says(&status, "Initialized").0), (Some(RUNNING), "True"));
     // Told again, it counts no further; its last state goes on telling why.
     let waits = || (Some("PodInitializing".to_owned()), restarting(), 1);
@@ -184,5 +187,20 @@ fn a_pod_that_has_ended_starts_nothing_over_and_says_so() {
         let all = vec![instance("b", 0, Exited, code), instance("a", 0, Exited, 0), instance("i", 0, Exited, 0)];
         let status = ruled("Never").holding(all).status();
         assert_eq!(says(&status, "AllContainersRestarting"), ("False", reason, ""), "{:?}", status.phase);
+    }
+}
+
+/// The runtime may lose one while all are removed: it did not fail by itself, and the pod starts over all the same.
+#[test]
+fn a_container_that_is_lost_while_all_start_over_is_one_of_them() {
+    for (code, reason, phase) in [(42, "RestartingAllContainers", RUNNING), (1, "ContainerStatusUnknown", FAILED)] {
+        let i = instance("i", 0, Exited, 0);
+        let mut setup = ruled("Never").holding(vec![instance("b", 0, Running, 0), instance("a", 0, Running, 0), i]);
+        setup.step();
+        setup.runtime.containers[0] = instance("b", 0, Exited, code);
+        setup.runtime.containers[1].state = ContainerState::Unknown;
+        let status = setup.step();
+        assert_eq!(state(&status, "a"), format!("terminated 137 {reason}"));
+        assert_eq!(status.phase.as_deref(), Some(phase), "{code}");
     }
 }

@@ -90,6 +90,9 @@ fn a_container_that_was_stopped_to_be_started_again_does_not_end_its_pod() {
     for (policy, exit_code) in [("Never", 0), ("Never", 137), ("OnFailure", 0)] {
         let mut setup = Setup::new(policy, &[], &["a"]).holding(vec![instance("a", 0, Exited, exit_code)]);
         setup.restarts.insert(setup.runtime.containers[0].id.clone());
+        setup.runtime.containers[0].state = Running;
+        assert_eq!(state(&setup.status(), "a"), "running", "while it stops");
+        setup.runtime.containers[0].state = Exited;
         // Never told as ended: from there the API server lets nothing go back.
         let status = setup.step();
         assert_eq!(
