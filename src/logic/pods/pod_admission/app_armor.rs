@@ -87,6 +87,9 @@ mod tests {
             (pod(Value::Null, local("k8s"), Some("localhost/")), HOST, NAME),
             (pod(Value::Null, kind("Localhost"), None), HOST, NAME),
             (pod(kind("RuntimeDefault"), kind("Localhost"), None), HOST, None),
+            // An annotation stands before the profile of the pod.
+            (pod(Value::Null, kind("Localhost"), Some("runtime/default")), HOST, None),
+            (pod(Value::Null, kind("Localhost"), Some("unconfined")), HOST, None),
         ] {
             assert_eq!((refusal(&pod, false).as_deref(), refusal(&pod, true).as_deref()), (without, with), "{pod:?}");
         }

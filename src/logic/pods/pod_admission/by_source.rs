@@ -106,6 +106,22 @@ mod tests {
     }
 
     #[test]
+    fn a_decision_is_found_whichever_source_wants_the_pod() {
+        for source in ["file", API_SOURCE] {
+            let mut admissions = SourceAdmissions::default();
+            let [taken, refused, late, unknown] = ["taken", "refused", "late", "unknown"].map(PodUid::from);
+            let of = admissions.of(source);
+            of.admitted.insert(taken.clone());
+            of.refused.insert(refused.clone(), (AdmissionReason::NodeName, "elsewhere".to_owned()));
+            of.waiting.insert(late.clone());
+            let found = [&taken, &refused, &late, &unknown].map(|uid| admissions.is_admitted(uid));
+            assert_eq!(found, [true, false, false, false], "{source}");
+            assert_eq!(admissions.why_not(&refused), Some((&AdmissionReason::NodeName, "elsewhere")), "{source}");
+            assert_eq!((admissions.why_not(&taken), admissions.waiting()), (None, [late].into()), "{source}");
+        }
+    }
+
+    #[test]
     fn a_refused_static_pod_is_judged_anew_until_nobody_wants_it() {
         let (mut admissions, uid) = (SourceAdmissions::default(), PodUid::from("u"));
         preempt(admissions.statics_of("http"), &uid);

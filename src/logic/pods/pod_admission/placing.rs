@@ -264,6 +264,8 @@ mod tests {
         assert!(placements.arm());
         assert!(!placements.arm(), "one timer is enough");
         placements.disarm();
+        assert!(placements.arm(), "it has run out, and both still wait");
+        placements.disarm();
         assert_eq!(placements.retry().len(), 2);
         assert_eq!(placements.delay_of(&PodUid::from("b")), Some("full"), "the reason is shown from try to try");
         assert!(!placements.arm() && of(&placements, "b").is_none());

@@ -164,6 +164,28 @@ mod tests {
         assert_eq!(too_much, "no set of running pods found to reclaim resources: [(res: cpu, q: 1), ]");
     }
 
+    /// RES-60: the squares of the missing parts are added up; of pods as near the one that asks for less goes.
+    #[test]
+    fn res_60_of_one_class_the_nearest_and_smallest_goes_first() {
+        let critical = pod(CRITICAL, 1000, 1000, false);
+        let (only_cpu, half, only_memory) = (pod(0, 1000, 1, false), pod(0, 400, 400, false), pod(0, 1, 700, false));
+        let (plenty, leaner, leanest) = (pod(0, 600, 300, false), pod(0, 700, 200, false), pod(0, 600, 200, false));
+        let nearest = |pods: &[&Pod], wanted: &[(&str, i64)]| victims(&critical, pods, &missing(wanted), false);
+        let all_missing = [("cpu", 1000), ("memory", 1000 << 20)];
+        for (pods, wanted, expected) in [
+            // Most of the one and nothing of the other is further away than a part of both.
+            ([&only_cpu, &half, &only_memory], &all_missing[..], vec![1, 0, 2]),
+            ([&only_memory, &half, &only_cpu], &all_missing, vec![1, 2, 0]),
+            ([&half, &plenty, &leaner], &[("cpu", 500)], vec![2]),
+            ([&leaner, &plenty, &leanest], &[("cpu", 500)], vec![2]),
+            ([&leanest, &leaner, &plenty], &[("cpu", 500)], vec![0]),
+            // Of equals the first one goes, so that each run decides alike.
+            ([&plenty, &leanest, &leanest], &[("cpu", 500)], vec![1]),
+        ] {
+            assert_eq!(nearest(&pods, wanted), Ok(expected), "{wanted:?} {pods:?}");
+        }
+    }
+
     #[test]
     fn only_lower_pods_go() {
         let (high, higher) = (pod(CRITICAL, 500, 1, false), pod(CRITICAL + 1000, 500, 1, false));

@@ -186,6 +186,19 @@ mod tests {
         assert_eq!((room.read(), room.used("cpu"), room.used(PODS)), (1, 100, 1));
     }
 
+    #[test]
+    fn pods_that_are_not_kept_leave_their_room_and_ports() {
+        let mut room = Room::default();
+        for (name, cpu, number) in [("stays", 100, 80), ("goes", 30, 81)] {
+            room.set(&PodUid::from(name), Some(&pod(cpu, Some(("127.0.0.1", number)))), true);
+        }
+        room.retain(|uid| uid.as_str() == "stays");
+        let names: Vec<&str> = room.pods().map(|(uid, _)| uid.as_str()).collect();
+        assert_eq!((names, room.used("cpu"), room.used(PODS)), (vec!["stays"], 100, 1));
+        let taken = [80, 81].map(|number| room.has_ports_of(&pod(1, Some(("127.0.0.1", number)))));
+        assert_eq!(taken, [true, false]);
+    }
+
     proptest! {
         #[test]
         fn sums_are_those_of_the_pods_that_count(changes in prop::collection::vec((0_u8..5, prop::option::of(0_i64..9_000)), 0..40)) {

@@ -133,7 +133,9 @@ fn with_port(port: &Value) -> Pod {
 /// POD-31: a port of the host is of one pod, by address and protocol; an address of all is each of them.
 #[test]
 fn a_port_of_the_host_is_free_by_address_and_protocol() {
-    let taken = [with_port(&port(80, Some("10.0.0.1"), None)), with_port(&port(53, None, Some("UDP")))];
+    let used = [port(80, Some("10.0.0.1"), None), port(53, None, Some("UDP"))];
+    let containers = json!([{"name": "a", "ports": [port(0, None, None)]}, {"name": "b", "ports": used}]);
+    let taken = [pod(json!({ "containers": containers }))];
     for (wanted, expected) in [
         (port(80, Some("10.0.0.1"), None), "NodePorts"),
         (port(80, Some("10.0.0.1"), Some("TCP")), "NodePorts"),
@@ -145,7 +147,7 @@ fn a_port_of_the_host_is_free_by_address_and_protocol() {
         (port(81, Some("10.0.0.1"), None), "admitted"),
         (port(53, Some("10.0.0.7"), Some("UDP")), "NodePorts"),
         (port(53, Some("10.0.0.7"), Some("TCP")), "admitted"),
-        // No port of the host at all.
+        // No port of the host at all, as one of the others has it.
         (port(0, None, None), "admitted"),
     ] {
         assert_eq!(reason(&with_port(&wanted), &taken), expected, "{wanted}");

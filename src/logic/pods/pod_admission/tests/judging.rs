@@ -322,6 +322,23 @@ fn res_60_who_may_go_and_who_goes_already() {
     assert_eq!(preempted(&vital("vital", "500m"), &small, &leaving), Ok(vec![]), "it waits for the one that goes");
 }
 
+/// RES-60: nobody has to go for devices that a plugin gave, whatever the Node says of them.
+#[test]
+fn res_60_devices_that_a_critical_pod_was_given_are_not_missing() {
+    let (mut node, abilities) = (node(), NodeAbilities::default());
+    let allocatable = json!({"cpu": "2", "memory": "1Gi", "pods": "3", "vendor.com/gpu": "0"});
+    node.status.as_mut().expect("a status").allocatable = serde_json::from_value(allocatable).expect("amounts");
+    let containers = json!([{"name": "a", "resources": {"requests": {"cpu": "2", "vendor.com/gpu": "1"}}}]);
+    let vital = made("vital", 9, "2", json!({"priority": CRITICAL, "containers": containers}));
+    let given = Placing::GivenDevices(["vendor.com/gpu".to_owned()].into());
+    let placed = |_: &PodUid, _: &Pod| Some(&given);
+    let at = Surroundings { placed: &placed, ..at(&node, &abilities) };
+    let (verdict, victims) = judge_among(&vital.1, &room_of(&[plain("low", 1, "500m")]), &[], at);
+    assert!(matches!(verdict, Verdict::NotYet { what: AdmissionWait::Preempted, .. }), "{verdict:?}");
+    let victims: Vec<(&str, &str)> = victims.iter().map(|one| (one.uid.as_str(), one.resource.as_str())).collect();
+    assert_eq!(victims, [("low", "cpu")]);
+}
+
 /// The outcome of a resize: the word of the delay, and who goes.
 fn resized(
     pod: &(PodUid, Arc<Pod>),
