@@ -226,6 +226,25 @@ fn a_pod_that_starts_costs_three_patches() {
     });
 }
 
+/// POD-34: that the agent has seen the deletion goes with the end, unless the containers take long.
+#[test]
+fn a_pod_that_ends_costs_one_patch_or_two_where_it_takes_long() {
+    for (behaviour, expected) in [("run stops in 3s", 1), ("run stops in 8s", 2)] {
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            world.create(&SimPod::of("web", behaviour).grace(20)).expect("made");
+            world.start_agent();
+            world.settle().await;
+            let patches = || world.api().asked().get("patch pods").copied().unwrap_or_default();
+            let before = patches();
+            world.delete_pod("web", None);
+            world.settle().await;
+            assert!(world.api_pod("web").is_none());
+            assert_eq!(patches() - before, expected, "{behaviour}");
+            world.finish_cluster().await;
+        });
+    }
+}
+
 #[test]
 fn a_pod_waits_for_its_config_map_and_hears_of_its_changes() {
     simulate_with(1, in_a_cluster(), |world| async move {

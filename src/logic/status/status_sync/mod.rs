@@ -31,6 +31,9 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How long what is merely detail of a pod that starts or is being deleted waits for more: that its containers run, or its
 /// end, follows soon, in the same patch.
 const DETAIL_PAUSE: Duration = Duration::from_secs(1);
+/// How long the mere word that the agent has seen a pod's deletion waits for more: most containers end within it, however
+/// little they heed the signal. Nobody waits for it: the containers' ends and the pod's are told by themselves.
+const GENERATION_PAUSE: Duration = Duration::from_secs(5);
 /// How long a pod that is being deleted waits for the word that it is unready as all its containers have ended: its phase
 /// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it
 /// takes.
@@ -122,8 +125,8 @@ struct Entry {
     changed: bool,
     last_call: Option<Duration>,
     not_before: Option<(Duration, Why)>,
-    /// Since when there is only detail to be sent of the start or end that is under way.
-    held_since: Option<Duration>,
+    /// The kind of detail of a start or an end that is held back, and since when.
+    held: Option<(Urgency, Duration)>,
     failures: u32,
 }
 
@@ -408,7 +411,7 @@ impl StatusSync {
                 continue;
             }
             let entry = self.pods.get_mut(&uid).expect("it has an order");
-            (entry.calling, entry.changed, entry.held_since) = (Some(order.api_uid.clone()), false, None);
+            (entry.calling, entry.changed, entry.held) = (Some(order.api_uid.clone()), false, None);
             self.calling.insert(uid);
             room -= 1;
             orders.push(order);
@@ -426,10 +429,13 @@ impl StatusSync {
         let pause = match urgency {
             Urgency::Sandbox => DETAIL_PAUSE,
             Urgency::Detail if is_ending => DETAIL_PAUSE,
+            Urgency::Generation => GENERATION_PAUSE,
             Urgency::Turn if is_ending && entry.own.as_ref().is_some_and(is_stopping) => UNREADY_PAUSE,
             _ => return None,
         };
-        Some(*entry.held_since.get_or_insert(now) + pause)
+        let since = entry.held.filter(|(what, _)| *what == urgency).map_or(now, |(_, since)| since);
+        entry.held = Some((urgency, since));
+        Some(since + pause)
     }
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
@@ -486,6 +492,9 @@ impl StatusSync {
             (Call::Delete, _) => Urgency::End,
             _ if is_turn(shown, &desired) => Urgency::Turn,
             _ if is_about_sandbox(shown, &desired) => Urgency::Sandbox,
+            _ if api.metadata.deletion_timestamp.is_some() && is_about_generation(shown, &desired) => {
+                Urgency::Generation
+            }
             _ => Urgency::Detail,
         };
         Some(Candidate { order, due, urgency })
@@ -526,6 +535,8 @@ enum Urgency {
     End,
     /// Anything else that is new here. Of a pod that is being deleted it waits a moment for what comes next.
     Detail,
+    /// Of a pod that is being deleted, only that the agent has seen it. It waits for what comes next.
+    Generation,
     /// Of a pod that starts, only that its sandbox is there. It waits a moment: most containers start at once.
     Sandbox,
     /// A change by somebody else is put right.
@@ -552,6 +563,19 @@ fn is_about_sandbox(shown: &PodStatus, desired: &PodStatus) -> bool {
         && shown.container_statuses == desired.container_statuses
         && shown.init_container_statuses == desired.init_container_statuses
         && shown.ephemeral_container_statuses == desired.ephemeral_container_statuses
+}
+
+/// Whether there is no news but of which generation of the pod the agent has seen.
+fn is_about_generation(shown: &PodStatus, desired: &PodStatus) -> bool {
+    let without = |status: &PodStatus| {
+        let mut status = status.clone();
+        status.observed_generation = None;
+        for condition in status.conditions.iter_mut().flatten() {
+            condition.observed_generation = None;
+        }
+        status
+    };
+    merge::patch(&without(shown), &without(desired), "").is_none()
 }
 
 /// Whether all containers of the pod have ended, and its phase does not say so yet: only its sandbox is to be stopped.

@@ -255,6 +255,38 @@ fn assert_phase_and_sandbox_in_one_patch(sync: &mut StatusSync, now: Duration) {
     assert!(told.iter().any(|one| one["type"] == "PodReadyToStartContainers" && one["status"] == "False"), "{body}");
 }
 
+/// POD-34: a container that does not heed the signal ends with its grace period; until then there is nothing else to tell.
+#[test]
+fn that_a_deletion_was_seen_is_sent_with_the_end_or_after_five_seconds() {
+    let observed = |generation: i64, mut status: Value| {
+        status["observedGeneration"] = generation.into();
+        for condition in status["conditions"].as_array_mut().expect("a list") {
+            condition["observedGeneration"] = generation.into();
+        }
+        status
+    };
+    let running = ending("Running", "True", "True", "running");
+    let seen_at = |now, deleting| {
+        let mut sync = StatusSync::default();
+        sync.seen(api_pod(1, deleting, &observed(1, running.clone())));
+        sync.own(&uid(), own(observed(2, running.clone()), true));
+        let (orders, wake) = sync.orders(now);
+        (sync, orders.len(), wake)
+    };
+    assert_eq!(seen_at(at(10), false).1, 1, "who resizes a pod waits for it");
+    let (mut slow, sent, wake) = seen_at(at(10), true);
+    assert_eq!((sent, wake), (0, Some(at(15))));
+    assert_eq!(calls(&mut slow, at(15)).len(), 1);
+
+    let (mut sync, ..) = seen_at(at(10), true);
+    sync.own(&uid(), own(observed(2, ending("Running", "False", "True", "ended")), true));
+    let (orders, wake) = sync.orders(at(14));
+    assert_eq!((orders.len(), wake), (0, Some(at(16))), "the wait for the sandbox begins with the containers' end");
+    sync.own(&uid(), own(observed(2, ending("Failed", "False", "False", "ended")), false));
+    let [Call::Patch { body }] = &calls(&mut sync, at(15))[..] else { panic!("one patch") };
+    assert_eq!((&body["status"]["phase"], &body["status"]["observedGeneration"]), (&json!("Failed"), &json!(2)));
+}
+
 #[test]
 fn details_of_an_end_that_takes_long_are_sent_after_a_second() {
     let running = |ip: &str| json!({"phase": "Running", "hostIP": ip, "conditions": []});
