@@ -75,9 +75,6 @@ impl PodLifecycle {
     /// Once nothing runs: releases the volumes and the cgroup, and removes the rest when nobody wants to read it any more.
     pub(super) fn clean_up(&mut self, now: Now) -> Vec<Action> {
         debug_assert_eq!(self.stage(), Stage::Terminated, "volumes go after the containers that use them");
-        if self.ending.is_finished() {
-            return vec![Action::Finish];
-        }
         // A call that was cut off may have taken effect after all.
         if let Some(seen) = self.sight.fresh().filter(|seen| self.stops.are_due(seen)).cloned() {
             self.ending.doubt_release();
@@ -106,7 +103,6 @@ impl PodLifecycle {
         if let Some(left) = left {
             self.jobs.wait_until(Awaited::AgeOfDeadContainers, now.steady().plus(left));
         } else if self.ending.is_released() && remains.is_nothing() {
-            self.ending.finish();
             return vec![Action::Finish];
         }
         let removal = self.jobs.with_problem(Awaited::Remains, &Job::Remove);

@@ -26,7 +26,6 @@ pub struct Ending {
     directory_gone: bool,
     /// Tries to remove what is left that failed, one after the other.
     failures: u32,
-    finished: bool,
 }
 
 impl Ending {
@@ -69,17 +68,6 @@ impl Ending {
     /// A word that is lost is said again.
     pub fn say_again(&mut self) {
         self.said = false;
-    }
-
-    /// Whether nothing is left of the pod.
-    pub fn is_finished(&self) -> bool {
-        self.finished
-    }
-
-    /// Nothing is left of the pod.
-    pub fn finish(&mut self) {
-        debug_assert!(self.over && self.released, "a pod is finished after its release");
-        self.finished = true;
     }
 
     /// The remains to be removed now, and the time until the next dead container is old enough to go. Only the
