@@ -13,7 +13,7 @@ use super::busy::Busy;
 use super::disk::logs::Writing;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
-use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_directory, restart_count_from_logs};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::offline_pods::Needed;
@@ -25,7 +25,7 @@ use crate::platform::files::FileError;
 use crate::platform::files::checkpoints::Checkpoints;
 use crate::platform::logs::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
 use crate::platform::logs::node_logs::{JournalOutput, NodeLog, NodeLogs};
-use crate::platform::pods::pod_files::{PodFiles, PodPlace};
+use crate::platform::pods::pod_files::{ContainerFiles, MadeContainerFiles, PodFiles, PodPlace};
 use crate::platform::pods::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
 use crate::platform::pods::user_namespace_files::{Files, UserNamespaceFiles};
 use crate::sim::faults::Fault;
@@ -187,6 +187,13 @@ impl Outlet {
         (bytes, if is_told { Err(error) } else { Ok(()) })
     }
 
+    async fn make_pod_file(&self, pod: &PodPlace, attempt: &'static str, file: String) -> Result<String, FileError> {
+        let uid = pod.uid.clone();
+        let path = format!("{PODS}/{uid}/{file}");
+        self.file(attempt, &path, |disk| disk.pods.entry(uid).or_default().insert(file)).await?;
+        Ok(path)
+    }
+
     /// The memory of probes, as it is on the disk when the agent starts.
     pub fn probe_store(&self) -> ProbeStore {
         let bytes = lock(&self.node().disk).probe_results.clone();
@@ -213,11 +220,31 @@ impl PodFiles for Outlet {
         .await
     }
 
-    async fn write_etc_hosts(&self, pod: &PodPlace, _: &[u8]) -> Result<String, FileError> {
-        let uid = pod.uid.clone();
-        let path = format!("{PODS}/{uid}/etc-hosts");
-        self.file("write file", &path, |disk| disk.pods.entry(uid).or_default().insert("etc-hosts".to_owned())).await?;
-        Ok(path)
+    async fn make_container_files(
+        &self,
+        pod: &PodPlace,
+        files: ContainerFiles,
+    ) -> Result<MadeContainerFiles, FileError> {
+        let (name, prefix) = (directory_name(pod), format!("{}/", files.container));
+        let of_logs = self
+            .file("make log directory", &name.clone(), |disk| {
+                let logs = disk.logs.entry(name).or_default().iter();
+                restart_count_from_logs(logs.filter_map(|file| file.strip_prefix(&prefix)))
+            })
+            .await?;
+        let restart_count = if files.restart_count == 0 { of_logs } else { files.restart_count };
+        let termination_log = if files.termination_log {
+            let file = format!("containers/{}/{restart_count:08x}", files.container);
+            Some(self.make_pod_file(pod, "make termination log", file).await)
+        } else {
+            None
+        };
+        let etc_hosts = if files.etc_hosts.is_some() {
+            Some(self.make_pod_file(pod, "write file", "etc-hosts".to_owned()).await?)
+        } else {
+            None
+        };
+        Ok(MadeContainerFiles { restart_count, termination_log, etc_hosts })
     }
 
     async fn node_hosts(&self) -> Result<Vec<u8>, FileError> {
@@ -230,30 +257,8 @@ impl PodFiles for Outlet {
         text.ok_or_else(|| FileError { attempt: "open", path: path.to_owned(), problem })
     }
 
-    async fn make_termination_log(
-        &self,
-        pod: &PodPlace,
-        container: &str,
-        restart_count: u32,
-    ) -> Result<String, FileError> {
-        let (uid, file) = (pod.uid.clone(), format!("containers/{container}/{restart_count:08x}"));
-        let path = format!("{PODS}/{uid}/{file}");
-        self.file("make termination log", &path, |disk| disk.pods.entry(uid).or_default().insert(file)).await?;
-        Ok(path)
-    }
-
     async fn read_termination_log(&self, _: &PodUid, path: &str, _: usize) -> Result<String, FileError> {
         self.file("read termination log", path, |_| String::new()).await
-    }
-
-    async fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<Option<u32>, FileError> {
-        let (name, prefix) = (directory_name(pod), format!("{container}/"));
-        self.file("make log directory", &name.clone(), |disk| {
-            let files = disk.logs.entry(name).or_default().iter();
-            let counts = files.filter_map(|file| file.strip_prefix(&prefix)?.strip_suffix(".log")?.parse().ok());
-            counts.max()
-        })
-        .await
     }
 
     async fn log_tail(&self, path: &str, _: usize, _: usize) -> Result<String, FileError> {

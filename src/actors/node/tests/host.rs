@@ -13,7 +13,7 @@ use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::settings::Settings;
 use crate::actors::wiring::start_alone;
-use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::ids::PodUid;
 use crate::logic::network::node_addresses::{AddressFacts, AddressSettings};
 use crate::logic::node::node_status::HostFacts;
 use crate::logic::resources::cpu_manager::MachineTopology;
@@ -24,7 +24,6 @@ use crate::messages::root::Child;
 use crate::messages::status::status_manager::StatusManagerMsg;
 use crate::platform::host::HostError;
 use crate::platform::host::node_facts::{FixedNodeFacts, NodeFacts};
-use crate::platform::pods::pod_files::{LinuxPodFiles, PodFiles, PodPlace};
 
 /// A host whose addresses change.
 #[derive(Default)]
@@ -129,10 +128,8 @@ async fn a_host_at_rest_is_asked_once_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn a_resolver_configuration_with_a_problem_is_told_of_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let files = LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None);
-    let place = PodPlace { uid: PodUid::from("uid-1"), full_name: FullName::new("web", "default") };
-    // Any file will do.
-    let bad = files.write_etc_hosts(&place, b"nameserver\n").await.expect("written");
+    let bad = folder.path().join("resolv.conf").display().to_string();
+    std::fs::write(&bad, "nameserver\n").expect("written");
     let missing = folder.path().join("missing").display().to_string();
     for (path, expected) in [(missing, "No such file or directory"), (bad, "nameserver list is empty ")] {
         let played = standalone(&Arc::default(), |settings| settings.network.dns.resolv_conf = Some(path));

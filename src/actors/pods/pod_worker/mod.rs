@@ -139,6 +139,7 @@ impl Actor for PodWorker {
                 machine,
                 user_namespaces: Arc::default(),
                 stops: Arc::default(),
+                sandbox_dns: Arc::default(),
             },
             jobs: vec![],
             passes: Passes::default(),

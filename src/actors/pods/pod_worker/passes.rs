@@ -89,6 +89,7 @@ mod tests {
             machine: None,
             user_namespaces: Arc::default(),
             stops: Arc::default(),
+            sandbox_dns: Arc::default(),
         };
         let (mut passes, at) = (Passes::default(), Duration::from_secs);
         passes.enter(&site, Stage::Syncing, true, at(1));

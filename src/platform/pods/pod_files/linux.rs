@@ -15,7 +15,8 @@ use async_trait::async_trait;
 use rustix::fs::{AtFlags, FileType};
 
 use super::log_lines;
-use super::{PodFiles, PodPlace};
+use super::{ContainerFiles, MadeContainerFiles, PodFiles, PodPlace};
+use crate::logic::logs::log_path::restart_count_from_logs;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
@@ -78,9 +79,13 @@ impl PodFiles for LinuxPodFiles {
         self.run(move |folders| folders.make_pod_directories(&pod)).await
     }
 
-    async fn write_etc_hosts(&self, pod: &PodPlace, content: &[u8]) -> Result<String, FileError> {
-        let (pod, content) = (pod.clone(), content.to_owned());
-        self.run(move |folders| folders.write_etc_hosts(&pod, &content)).await
+    async fn make_container_files(
+        &self,
+        pod: &PodPlace,
+        files: ContainerFiles,
+    ) -> Result<MadeContainerFiles, FileError> {
+        let pod = pod.clone();
+        self.run(move |folders| folders.make_container_files(&pod, &files)).await
     }
 
     async fn node_hosts(&self) -> Result<Vec<u8>, FileError> {
@@ -90,16 +95,6 @@ impl PodFiles for LinuxPodFiles {
     async fn node_resolv_conf(&self, path: &str) -> Result<String, FileError> {
         let path = PathBuf::from(path);
         blocking::run(move || read_resolv_conf(&path)).await
-    }
-
-    async fn make_termination_log(
-        &self,
-        pod: &PodPlace,
-        container: &str,
-        restart_count: u32,
-    ) -> Result<String, FileError> {
-        let (pod, container) = (pod.clone(), container.to_owned());
-        self.run(move |folders| folders.make_termination_log(&pod, &container, restart_count)).await
     }
 
     async fn read_termination_log(&self, uid: &PodUid, path: &str, bytes_max: usize) -> Result<String, FileError> {
@@ -115,11 +110,6 @@ impl PodFiles for LinuxPodFiles {
             Ok(Err(error)) => Err(failure("read termination log", &path, &io::Error::other(error.to_string()))),
             Err(_) => Err(failure("read termination log", &path, &io::ErrorKind::TimedOut.into())),
         }
-    }
-
-    async fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<Option<u32>, FileError> {
-        let (pod, container) = (pod.clone(), container.to_owned());
-        self.run(move |folders| folders.make_log_directory(&pod, &container)).await
     }
 
     async fn log_tail(&self, path: &str, lines_max: usize, bytes_max: usize) -> Result<String, FileError> {
@@ -178,6 +168,18 @@ impl Folders {
         made.map_err(|error| failure("make directory", &self.pod_logs, &error))
     }
 
+    fn make_container_files(&self, pod: &PodPlace, files: &ContainerFiles) -> Result<MadeContainerFiles, FileError> {
+        let of_logs = self.make_log_directory(pod, &files.container)?;
+        let restart_count = if files.restart_count == 0 { of_logs } else { files.restart_count };
+        Ok(MadeContainerFiles {
+            restart_count,
+            termination_log: files
+                .termination_log
+                .then(|| self.make_termination_log(pod, &files.container, restart_count)),
+            etc_hosts: files.etc_hosts.as_ref().map(|content| self.write_etc_hosts(pod, content)).transpose()?,
+        })
+    }
+
     fn write_etc_hosts(&self, pod: &PodPlace, content: &[u8]) -> Result<String, FileError> {
         let path = self.pods.join(pod.uid.as_str()).join("etc-hosts");
         let write = || -> io::Result<()> {
@@ -234,13 +236,14 @@ impl Folders {
         }
     }
 
-    fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<Option<u32>, FileError> {
+    /// Gives the restart count of a container of which nothing but these logs is known.
+    fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<u32, FileError> {
         let path = self.pod_logs.join(log_directory_name(pod)).join(container);
-        let look = || -> io::Result<Option<u32>> {
+        let look = || -> io::Result<u32> {
             let directory = self.made_log(pod)?.make_directory(container, 0o755)?;
             let names = directory.names()?;
             let files = names.iter().filter(|(_, kind)| *kind != FileType::Directory);
-            Ok(files.filter_map(|(name, _)| restart_count_of(name)).max())
+            Ok(restart_count_from_logs(files.map(|(name, _)| name.as_str())))
         };
         look().map_err(|error| failure("make log directory", &path, &error))
     }
@@ -483,14 +486,6 @@ fn segments_below<'a>(folder: &Path, path: &'a Path) -> Option<Vec<&'a str>> {
 /// The name of a pod's folder in the pod logs directory: `<namespace>_<name>_<uid>`.
 fn log_directory_name(pod: &PodPlace) -> String {
     format!("{}_{}_{}", pod.full_name.namespace, pod.full_name.name, pod.uid)
-}
-
-/// The restart count that a log file's name begins with: `<n>.log`, or `<n>.log.` and more once rotated.
-fn restart_count_of(name: &str) -> Option<u32> {
-    let (number, rest) = name.split_once(".log")?;
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let whole = rest.is_empty() || rest.starts_with('.');
-    if digits && whole { number.parse().ok() } else { None }
 }
 
 /// Eight hexadecimal digits that differ between the starts of a container: FNV-1a of the UID and the restart count.

@@ -22,6 +22,30 @@ pub struct PodPlace {
     pub full_name: FullName,
 }
 
+/// The files of a container that is to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerFiles {
+    /// Its name.
+    pub container: String,
+    /// Its restart count, as the runtime's containers say; at 0 its logs are asked, which may know of more (CRI-16).
+    pub restart_count: u32,
+    /// Whether it may leave a message.
+    pub termination_log: bool,
+    /// The content of the pod's hosts file, where the container is to have it.
+    pub etc_hosts: Option<Vec<u8>>,
+}
+
+/// [`ContainerFiles`] that were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeContainerFiles {
+    /// The restart count that names the container's log.
+    pub restart_count: u32,
+    /// The absolute path of the termination log, where one was wanted; a container can do without.
+    pub termination_log: Option<Result<String, FileError>>,
+    /// The absolute path of the pod's hosts file, where it was wanted.
+    pub etc_hosts: Option<String>,
+}
+
 /// Files of pods below the root directory and the pod logs directory. Nothing a container can write is followed: paths
 /// are opened beneath their directory, links refused.
 #[async_trait]
@@ -29,25 +53,21 @@ pub trait PodFiles: Send + Sync {
     /// Makes `pods/<uid>` and its `volumes`, `plugins`, `containers` (0750), and the directory of the pod's logs (0755,
     /// also if the runtime made it for fewer).
     async fn make_pod_directories(&self, pod: &PodPlace) -> Result<(), FileError>;
-    /// Writes `pods/<uid>/etc-hosts` (0644) and gives its absolute path.
-    async fn write_etc_hosts(&self, pod: &PodPlace, content: &[u8]) -> Result<String, FileError>;
+    /// Makes the container's log directory (0755), an empty `pods/<uid>/containers/<container>/<8 hex digits>` (0666) for
+    /// its message, and `pods/<uid>/etc-hosts` (0644). The digits are made from the restart count and the UID, so that they
+    /// are the same in every replay. All in one call: each one waits for a thread.
+    async fn make_container_files(
+        &self,
+        pod: &PodPlace,
+        files: ContainerFiles,
+    ) -> Result<MadeContainerFiles, FileError>;
     /// The node's own `/etc/hosts`, at most 1 MiB.
     async fn node_hosts(&self) -> Result<Vec<u8>, FileError>;
     /// The node's resolver configuration, of at most 1 MiB.
     async fn node_resolv_conf(&self, path: &str) -> Result<String, FileError>;
-    /// Makes an empty `pods/<uid>/containers/<container>/<8 hex digits>` (0666) and gives its absolute path. The name
-    /// is made from `restart_count` and the UID, so that it is the same in every replay.
-    async fn make_termination_log(
-        &self,
-        pod: &PodPlace,
-        container: &str,
-        restart_count: u32,
-    ) -> Result<String, FileError>;
     /// The last `bytes_max` bytes of a termination log, given its absolute path; empty when it is not a regular file
     /// below `pods/<uid>`.
     async fn read_termination_log(&self, uid: &PodUid, path: &str, bytes_max: usize) -> Result<String, FileError>;
-    /// Makes the container's log directory (0755) and says the highest restart count of the logs that it holds.
-    async fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<Option<u32>, FileError>;
     /// The end of a container's log: at most `lines_max` lines and `bytes_max` bytes, without CRI's line prefixes.
     async fn log_tail(&self, path: &str, lines_max: usize, bytes_max: usize) -> Result<String, FileError>;
     /// Links `/var/log/containers/<link>` to the log file, if the log exists and links are wanted.

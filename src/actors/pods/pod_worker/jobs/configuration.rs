@@ -27,12 +27,8 @@ use crate::logic::resources::{
 };
 use crate::messages::event_recorder::EventSubject;
 use crate::platform::cluster::objects::{ObjectError, patiently};
-
-/// Where a container's instance leaves what it says.
-struct Logs {
-    restart_count: u32,
-    termination_log_path: Option<String>,
-}
+use crate::platform::files::FileError;
+use crate::platform::pods::pod_files::{ContainerFiles, MadeContainerFiles};
 
 impl JobSite {
     /// The runtime's handler for the pod's runtime class; empty without one (CRI-37).
@@ -52,6 +48,7 @@ impl JobSite {
     /// become Events, those about the node too.
     pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {
         let dns = self.dns().await?;
+        self.sandbox_dns.set(dns.clone());
         let no_quota = self.pinning(pod, None, cause).await?.no_quota;
         let user_namespace = self.user_namespace(pod, cause).await?;
         let made = self.sandbox_config(pod, attempt, dns, no_quota, user_namespace);
@@ -70,16 +67,22 @@ impl JobSite {
         Ok(config)
     }
 
-    /// That of a sandbox that is there, or on its way, to go with its images and containers: runtimes do not look at its
-    /// resolver again, so a file that cannot be read now keeps none of them from starting.
+    /// That of a sandbox that is there, or on its way, to go with its images and containers. After a restart of the agent
+    /// the node's resolver configuration may not be what it was; runtimes do not look at a sandbox's again, so one that
+    /// cannot be read keeps none of them from starting.
     pub(super) async fn made_sandbox(
         &self,
         pod: &Pod,
         attempt: u32,
         cause: &Cause,
     ) -> Result<PodSandboxConfig, String> {
-        let settings = &self.tools.settings.node.dns;
-        let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
+        let dns = match self.sandbox_dns.get() {
+            Some(dns) => dns,
+            None => {
+                let settings = &self.tools.settings.node.dns;
+                self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())))
+            }
+        };
         let user_namespace = self.user_namespace(pod, cause).await?;
         // Its quota was set when it was made.
         let made = self.sandbox_config(pod, attempt, dns, false, user_namespace);
@@ -148,13 +151,12 @@ impl JobSite {
         };
         let prefer_ipv6 = settings.node.prefer_ipv6;
         let addresses = Addresses { pod_ips: pod_ips.clone(), host: self.host.clone(), prefer_ipv6 };
-        // Side by side: each waits for another thread or actor, and the pod's start for all of them.
-        let (logs, etc_hosts_path, environment) = futures_util::join!(
-            self.make_logs(container, start.restart_count),
-            self.hosts_file(pod, container, sandbox.host_network, &pod_ips),
+        // Side by side: each waits for another thread or actor, and the pod's start for both of them.
+        let (files, environment) = futures_util::join!(
+            self.make_files(pod, container, start.restart_count, sandbox.host_network, &pod_ips),
             self.environment_sources(pod, container, addresses, volumes),
         );
-        let (Logs { restart_count, termination_log_path }, etc_hosts_path) = (logs?, etc_hosts_path?);
+        let MadeContainerFiles { restart_count, termination_log, etc_hosts } = files?;
         let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
         let mut devices = device_facts(pinning.devices.grant, Self::volume_devices(pod, container, given)?);
         devices.cdi_devices.extend(self.claimed_devices(pod, container, cause).await?);
@@ -167,8 +169,8 @@ impl JobSite {
             volume_mounts,
             volume_groups: volumes.volumes.values().filter_map(|volume| volume.group).collect(),
             resources,
-            etc_hosts_path,
-            termination_log_path,
+            etc_hosts_path: etc_hosts,
+            termination_log_path: termination_log.and_then(|made| self.without_fail(made)),
             selinux_enabled: settings.containers.selinux,
             seccomp_default: settings.containers.seccomp_default,
             seccomp_root: settings.containers.seccomp_root.clone(),
@@ -195,54 +197,47 @@ impl JobSite {
         }
     }
 
-    /// Makes the container's log directory and, where it may leave a message, a new file for that.
-    async fn make_logs(&self, container: &Container, restart_count: u32) -> Result<Logs, String> {
-        let (files, place) = (&self.tools.adapters.files, self.place());
-        let found = files.make_log_directory(&place, &container.name).await.map_err(|error| error.to_string())?;
-        // The log directory still knows the count that the runtime forgot (CRI-16).
-        let restart_count = match (restart_count, found) {
-            (0, Some(highest)) => highest.saturating_add(1),
-            (count, _) => count,
-        };
-        let termination_log_path = match container.termination_message_path.as_deref() {
-            None | Some("") => None,
-            Some(_) => {
-                // Without it the container only cannot leave a message; that is no reason not to start it.
-                let made = files.make_termination_log(&place, &container.name, restart_count).await;
-                made.inspect_err(|error| tracing::warn!(pod = %self.full_name, %error, "no termination log")).ok()
-            }
-        };
-        Ok(Logs { restart_count, termination_log_path })
-    }
-
-    /// Writes the pod's hosts file, if the container is to have it.
-    async fn hosts_file(
+    /// Makes the files that the container needs before it is created.
+    async fn make_files(
         &self,
         pod: &Pod,
         container: &Container,
+        restart_count: u32,
         host_network: bool,
         pod_ips: &[String],
-    ) -> Result<Option<String>, String> {
-        if !needs_hosts_file(pod, container, pod_ips) {
-            return Ok(None);
-        }
-        self.write_hosts(pod, host_network, pod_ips).await.map(Some)
+    ) -> Result<MadeContainerFiles, String> {
+        let etc_hosts = if needs_hosts_file(pod, container, pod_ips) {
+            Some(self.hosts_file(pod, host_network, pod_ips).await?)
+        } else {
+            None
+        };
+        let wanted = ContainerFiles {
+            container: container.name.clone(),
+            restart_count,
+            termination_log: container.termination_message_path.as_deref().is_some_and(|path| !path.is_empty()),
+            etc_hosts,
+        };
+        let made = self.tools.adapters.files.make_container_files(&self.place(), wanted).await;
+        made.map_err(|error| error.to_string())
     }
 
-    async fn write_hosts(&self, pod: &Pod, host_network: bool, pod_ips: &[String]) -> Result<String, String> {
-        let files = &self.tools.adapters.files;
+    /// Without it the container only cannot leave a message; that is no reason not to start it.
+    fn without_fail(&self, termination_log: Result<String, FileError>) -> Option<String> {
+        termination_log.inspect_err(|error| tracing::warn!(pod = %self.full_name, %error, "no termination log")).ok()
+    }
+
+    /// The content of the pod's hosts file.
+    async fn hosts_file(&self, pod: &Pod, host_network: bool, pod_ips: &[String]) -> Result<Vec<u8>, String> {
         let spec = pod.spec.as_ref().ok_or("the pod has no spec")?;
         let aliases = spec.host_aliases.as_deref().unwrap_or_default();
-        let content = if host_network {
-            let node = files.node_hosts().await.map_err(|error| error.to_string())?;
-            host_network_hosts_file(&node, aliases)
-        } else {
-            let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
-            let domain = &self.tools.settings.node.dns.cluster_domain;
-            let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
-            pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes()
-        };
-        files.write_etc_hosts(&self.place(), &content).await.map_err(|error| error.to_string())
+        if host_network {
+            let node = self.tools.adapters.files.node_hosts().await.map_err(|error| error.to_string())?;
+            return Ok(host_network_hosts_file(&node, aliases));
+        }
+        let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
+        let domain = &self.tools.settings.node.dns.cluster_domain;
+        let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
+        Ok(pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes())
     }
 }
 

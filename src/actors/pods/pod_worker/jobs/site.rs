@@ -1,17 +1,18 @@
 //! Where a pod worker's jobs work: whose pod, with which adapters, and how its Events name it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::stop_memory::StopMemory;
-use crate::actors::kit::trace::Cause;
+use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::pods::pod_worker::tools::WorkerTools;
 use crate::logic::events::field_path::of_container;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::quantity::Quantity;
 use crate::logic::model::runtime_pod::RuntimeSandbox;
+use crate::logic::network::dns::NodeDns;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_containers::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
@@ -20,6 +21,20 @@ use crate::logic::resources::user_namespaces::handlers::Handlers;
 use crate::logic::resources::{MEMORY, MemoryQos, NodeMemory, ResourceOptions};
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::platform::pods::pod_files::PodPlace;
+
+/// The node's facts about names that the pod's newest sandbox was made with. Lost with the worker.
+#[derive(Debug, Default)]
+pub struct SandboxDns(Mutex<Option<NodeDns>>);
+
+impl SandboxDns {
+    pub(super) fn get(&self) -> Option<NodeDns> {
+        lock(&self.0).clone()
+    }
+
+    pub(super) fn set(&self, dns: NodeDns) {
+        *lock(&self.0) = Some(dns);
+    }
+}
 
 /// Where jobs work: whose pod, with which adapters.
 #[derive(Clone)]
@@ -38,6 +53,8 @@ pub struct JobSite {
     pub user_namespaces: Arc<Handlers>,
     /// Stops that are under way or were tried.
     pub stops: Arc<StopMemory>,
+    /// The node's facts about names, as the newest sandbox has them.
+    pub sandbox_dns: Arc<SandboxDns>,
 }
 
 impl JobSite {

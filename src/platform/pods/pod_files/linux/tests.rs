@@ -34,6 +34,25 @@ fn place(uid: &str) -> PodPlace {
     PodPlace { uid: PodUid::from(uid), full_name: FullName::new("web", "shop") }
 }
 
+fn container_files(container: &str) -> ContainerFiles {
+    ContainerFiles { container: container.to_owned(), restart_count: 0, termination_log: false, etc_hosts: None }
+}
+
+async fn write_etc_hosts(files: &LinuxPodFiles, pod: &PodPlace, content: &[u8]) -> Result<String, FileError> {
+    let wanted = ContainerFiles { etc_hosts: Some(content.to_owned()), ..container_files("c") };
+    files.make_container_files(pod, wanted).await.map(|made| made.etc_hosts.expect("wanted"))
+}
+
+async fn make_termination_log(
+    files: &LinuxPodFiles,
+    pod: &PodPlace,
+    container: &str,
+    restart_count: u32,
+) -> Result<String, FileError> {
+    let wanted = ContainerFiles { restart_count, termination_log: true, ..container_files(container) };
+    files.make_container_files(pod, wanted).await?.termination_log.expect("wanted")
+}
+
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).expect("there").mode() & 0o7777
 }
@@ -69,14 +88,14 @@ async fn an_identity_that_is_no_segment_makes_nothing() {
     for uid in ["", ".", "..", "../x", "a/b", "a\0b", &"x".repeat(256)] {
         let files = node.files();
         files.make_pod_directories(&place(uid)).await.expect_err(uid);
-        files.write_etc_hosts(&place(uid), b"x").await.expect_err(uid);
-        files.make_termination_log(&place(uid), "c", 0).await.expect_err(uid);
+        write_etc_hosts(&files, &place(uid), b"x").await.expect_err(uid);
+        make_termination_log(&files, &place(uid), "c", 0).await.expect_err(uid);
         files.remove_pod(&PodUid::from(uid)).await.expect_err(uid);
         files.read_termination_log(&PodUid::from(uid), "/etc/passwd", 10).await.expect_err(uid);
     }
     for container in ["..", "a/b", ""] {
-        node.files().make_termination_log(&place("u1"), container, 0).await.expect_err(container);
-        node.files().make_log_directory(&place("u1"), container).await.expect_err(container);
+        make_termination_log(&node.files(), &place("u1"), container, 0).await.expect_err(container);
+        node.files().make_container_files(&place("u1"), container_files(container)).await.expect_err(container);
     }
     assert!(!node.path("x").exists());
 }
@@ -91,10 +110,10 @@ async fn a_link_at_any_place_of_a_pods_directory_is_refused() {
         symlink(to, node.path(link)).expect("linked");
         let files = node.files();
         if link.ends_with("hosts") || link == "pods/u1" {
-            files.write_etc_hosts(&place("u1"), b"hostile").await.expect_err(link);
+            write_etc_hosts(&files, &place("u1"), b"hostile").await.expect_err(link);
         }
         if !link.ends_with("hosts") {
-            files.make_termination_log(&place("u1"), "c", 0).await.expect_err(link);
+            make_termination_log(&files, &place("u1"), "c", 0).await.expect_err(link);
         }
         assert_eq!(fs::read_to_string(&outside).expect("read"), "kept", "{link}");
         assert_eq!(fs::read_dir(node.path("outside")).expect("listed").count(), 1, "{link}");
@@ -105,10 +124,10 @@ async fn a_link_at_any_place_of_a_pods_directory_is_refused() {
 #[tokio::test]
 async fn etc_hosts_is_rewritten_in_place() {
     let node = Node::new();
-    let path = node.files().write_etc_hosts(&place("u1"), b"a longer text\n").await.expect("written");
+    let path = write_etc_hosts(&node.files(), &place("u1"), b"a longer text\n").await.expect("written");
     let inode = fs::metadata(&path).expect("there").ino();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
-    assert_eq!(node.files().write_etc_hosts(&place("u1"), b"short\n").await.expect("written"), path);
+    assert_eq!(write_etc_hosts(&node.files(), &place("u1"), b"short\n").await.expect("written"), path);
     assert_eq!(fs::read_to_string(&path).expect("read"), "short\n");
     assert_eq!((fs::metadata(&path).expect("there").ino(), mode(Path::new(&path))), (inode, 0o644));
     assert_eq!(path, node.path("pods/u1/etc-hosts").to_str().expect("text"));
@@ -143,10 +162,10 @@ async fn the_nodes_resolv_conf_is_read_whole_or_not_at_all() {
 #[tokio::test]
 async fn a_termination_log_is_new_empty_and_open_to_all() {
     let node = Node::new();
-    let first = node.files().make_termination_log(&place("u1"), "c", 0).await.expect("made");
+    let first = make_termination_log(&node.files(), &place("u1"), "c", 0).await.expect("made");
     fs::write(&first, "old").expect("written");
-    let again = node.files().make_termination_log(&place("u1"), "c", 0).await.expect("made");
-    let other = node.files().make_termination_log(&place("u1"), "c", 1).await.expect("made");
+    let again = make_termination_log(&node.files(), &place("u1"), "c", 0).await.expect("made");
+    let other = make_termination_log(&node.files(), &place("u1"), "c", 1).await.expect("made");
     assert_eq!(first, again);
     assert_ne!(first, other);
     assert_eq!((fs::read_to_string(&again).expect("read").as_str(), mode(Path::new(&again))), ("", 0o666));
@@ -158,7 +177,7 @@ async fn a_termination_log_is_new_empty_and_open_to_all() {
 async fn the_end_of_a_termination_log_is_read() {
     let node = Node::new();
     let uid = PodUid::from("u1");
-    let path = node.files().make_termination_log(&place("u1"), "c", 0).await.expect("made");
+    let path = make_termination_log(&node.files(), &place("u1"), "c", 0).await.expect("made");
     fs::write(&path, "0123456789").expect("written");
     for (bytes_max, expected) in [(4, "6789"), (10, "0123456789"), (4096, "0123456789"), (0, "")] {
         assert_eq!(node.files().read_termination_log(&uid, &path, bytes_max).await.expect("read"), expected);
@@ -189,15 +208,18 @@ async fn sec_11_a_termination_log_that_is_no_regular_file_of_the_pod_reads_as_em
 }
 
 #[tokio::test]
-async fn the_log_directory_tells_the_highest_restart_count() {
+async fn a_container_that_counts_from_nought_goes_on_after_its_highest_log() {
     let node = Node::new();
-    let count = async || node.files().make_log_directory(&place("u1"), "c").await.expect("made");
-    assert_eq!(count().await, None);
+    let count_from = async |restart_count| {
+        let wanted = ContainerFiles { restart_count, ..container_files("c") };
+        node.files().make_container_files(&place("u1"), wanted).await.expect("made").restart_count
+    };
+    assert_eq!(count_from(0).await, 0);
     for name in ["1.log", "10.log.20260101-000000.gz", "2.log", "99.logs", "x.log", ".log", "99999999999.log"] {
         node.write(&format!("logs/shop_web_u1/c/{name}"), "");
     }
     fs::create_dir(node.path("logs/shop_web_u1/c/50.log")).expect("made");
-    assert_eq!(count().await, Some(10));
+    assert_eq!((count_from(0).await, count_from(3).await), (100, 3), "`99.logs` counts, as upstream");
     assert_eq!(mode(&node.path("logs/shop_web_u1/c")), 0o755);
 }
 

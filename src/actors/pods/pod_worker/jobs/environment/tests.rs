@@ -49,6 +49,7 @@ impl Setup {
             machine: None,
             user_namespaces: Arc::default(),
             stops: Arc::default(),
+            sandbox_dns: Arc::default(),
         };
         Self { played, server, site, pod, volumes: MountedVolumes::default() }
     }

@@ -26,6 +26,7 @@ impl Setup {
             machine: None,
             user_namespaces: Arc::default(),
             stops: Arc::default(),
+            sandbox_dns: Arc::default(),
         };
         Self { played, site, pod: Arc::new(pod) }
     }
