@@ -8,12 +8,16 @@ use async_trait::async_trait;
 
 use super::error::FileError;
 use super::whole_file::write_whole;
+use crate::logic::node::shutdown::times;
 use crate::platform::host::blocking;
 
 /// The most that is read of one: a thousand pods take less than a tenth of it.
 const BYTES_MAX: u64 = 16 << 20;
-/// The mode of the files: only the agent may read them.
-const MODE: u32 = 0o600;
+
+/// Only the agent may read them; the times of a shutdown are for everyone, as upstream's (NODE-48).
+fn mode_of(name: &str) -> u32 {
+    if name == times::FILE_NAME { 0o644 } else { 0o600 }
+}
 
 /// Files by name.
 #[async_trait]
@@ -56,8 +60,9 @@ impl Checkpoints for FileCheckpoints {
 
     async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError> {
         let path = self.folder.join(name);
-        blocking::run(move || write_whole(&path, &bytes, MODE).map_err(|error| FileError::new("write", &path, &error)))
-            .await
+        let write =
+            move || write_whole(&path, &bytes, mode_of(name)).map_err(|error| FileError::new("write", &path, &error));
+        blocking::run(write).await
     }
 
     async fn set_aside(&self, name: &'static str) -> Result<(), FileError> {
@@ -69,6 +74,8 @@ impl Checkpoints for FileCheckpoints {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[tokio::test]
@@ -79,6 +86,18 @@ mod tests {
         files.write("state", b"one".to_vec()).await.expect("written");
         files.write("state", b"two".to_vec()).await.expect("written");
         assert_eq!(files.read("state").await, Ok(Some(b"two".to_vec())));
+    }
+
+    /// NODE-48.
+    #[tokio::test]
+    async fn node_48_only_the_times_of_a_shutdown_are_for_everyone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = FileCheckpoints::new(folder.path());
+        for (name, mode) in [("state", 0o600), (times::FILE_NAME, 0o644)] {
+            files.write(name, b"{}".to_vec()).await.expect("written");
+            let told = fs::metadata(folder.path().join(name)).expect("there").permissions();
+            assert_eq!(told.mode() & 0o777, mode, "{name}");
+        }
     }
 
     /// SEC-58.
