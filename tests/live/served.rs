@@ -339,7 +339,7 @@ fn a_local_volume_in_use_keeps_its_group_below_a_root_directory_that_is_a_link()
         "POST",
         "/api/v1/namespaces/default/persistentvolumeclaims",
         json!({
-            "metadata": { "name": "disk" }, "status": { "phase": "Bound" },
+            "metadata": { "name": "disk" }, "status": { "phase": "Bound", "capacity": { "storage": "1Gi" } },
             "spec": { "accessModes": ["ReadWriteOnce"], "volumeName": "disk" },
         }),
     );

@@ -181,6 +181,11 @@ pub fn resolve(
     set_up(volume, spec, pod, uid, read_only, options).map_err(|problem| Unresolved { step, problem })
 }
 
+/// The path of a local volume.
+pub fn local_path(volume: &PersistentVolume) -> Option<&str> {
+    volume.spec.as_ref()?.local.as_ref().map(|local| local.path.as_str())
+}
+
 /// A disk of a storage network.
 fn on_disk(volume: &PersistentVolume, uid: &PodUid, order: DiskOrder, ownership: Ownership) -> Resolved {
     let (name, is_device) = (volume.metadata.name.clone().unwrap_or_default(), is_block(volume));

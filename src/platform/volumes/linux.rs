@@ -86,6 +86,13 @@ impl VolumeHost for LinuxVolumeHost {
         self.patient.run_watched(key, "set up", seen, call).await
     }
 
+    async fn grow(&self, place: &VolumePlace, source: &str) -> Result<(), VolumeError> {
+        checked(place)?;
+        let (layout, locks, owned, source) =
+            (self.layout.clone(), self.locks.clone(), place.clone(), source.to_owned());
+        self.patient.run(place.to_string(), "grow", move || local::grow(&layout, &locks, &owned, &source)).await
+    }
+
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError> {
         checked(place)?;
         let (layout, locks, owned) = (self.layout.clone(), self.locks.clone(), place.clone());

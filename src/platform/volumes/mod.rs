@@ -105,6 +105,10 @@ pub trait VolumeHost: Send + Sync {
     ) -> Result<Option<String>, VolumeError> {
         self.set_up_watched(uid, place, order, Arc::default()).await
     }
+    /// Makes the file system of a local volume, whose path is `source`, as large as its device; a directory stays as it is.
+    async fn grow(&self, place: &VolumePlace, source: &str) -> Result<(), VolumeError> {
+        Err(VolumeError::Refused(format!("the volume {place} on {source} cannot be grown here")))
+    }
     /// Unmounts parts of the volume, then the volume, then removes its directory: with what is in it if that is the
     /// agent's or the pod's own, else only if it is empty.
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError>;

@@ -73,6 +73,7 @@ pub(super) fn may_mount() -> bool {
 pub(super) struct Disk {
     /// Its path in `/dev`.
     pub(super) device: String,
+    file: PathBuf,
 }
 
 impl Disk {
@@ -86,7 +87,14 @@ impl Disk {
             crate::testing::skips::skip(&format!("no loop device: {}", ended.output.trim()));
             return None;
         }
-        Some(Self { device: ended.output.trim().to_owned() })
+        Some(Self { device: ended.output.trim().to_owned(), file: path })
+    }
+
+    /// Makes it larger.
+    pub(super) fn grow_to(&self, bytes: u64) {
+        let file = std::fs::OpenOptions::new().write(true).open(&self.file);
+        file.and_then(|file| file.set_len(bytes)).expect("larger");
+        assert!(super::programs::run("losetup", &["-c", &self.device], None).is_ok(), "seen");
     }
 
     /// Loop devices that have this one behind them.

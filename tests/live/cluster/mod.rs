@@ -210,9 +210,13 @@ impl Cluster {
         let reference = serde_json::json!({ "namespace": "default", "name": claim, "uid": uid });
         let spec = serde_json::json!({ "spec": { "claimRef": reference } }).to_string();
         self.kubectl(&["patch", "pv", claim, "--type=merge", "-p", &spec]);
-        for kind in ["pv", "pvc"] {
-            let bound = r#"{"status":{"phase":"Bound"}}"#;
-            self.kubectl(&["patch", kind, claim, "--subresource=status", "--type=merge", "-p", bound]);
+        let size = self.find("pv", claim).expect("the volume is there")["spec"]["capacity"].clone();
+        for (kind, status) in [
+            ("pv", serde_json::json!({ "phase": "Bound" })),
+            ("pvc", serde_json::json!({ "phase": "Bound", "capacity": size })),
+        ] {
+            let bound = serde_json::json!({ "status": status }).to_string();
+            self.kubectl(&["patch", kind, claim, "--subresource=status", "--type=merge", "-p", &bound]);
         }
     }
 

@@ -28,7 +28,7 @@ fn claim(name: &str) -> Value {
                       "resources": { "requests": { "storage": "1Gi" } } } })
 }
 
-/// VOL-04, VOL-07, VOL-29, VOL-37.
+/// VOL-04, VOL-07, VOL-29, VOL-37, VOL-46.
 #[test]
 fn claims_keep_their_files_from_pod_to_pod() {
     let Some(cluster) = Cluster::joined() else { return };
@@ -60,7 +60,15 @@ fn claims_keep_their_files_from_pod_to_pod() {
     assert!(cluster.run_in(&first, "stat -c %g /l").starts_with("4711"));
     cluster.kubectl(&["delete", "pod", "first", "--timeout=240s"]);
     assert_eq!(fs::read_to_string(local.join("file")).unwrap(), "kept\n");
+    // Its administrator gives the volume more room meanwhile.
+    let larger = r#"{"spec":{"capacity":{"storage":"2Gi"}}}"#;
+    cluster.kubectl(&["patch", "pv", "local", "--type=merge", "-p", larger]);
     let second = user("second", "true");
+    cluster.wait("pvc", "local", "of 2Gi", |claim| claim["status"]["capacity"]["storage"] == "2Gi");
+    let grown = format!("MountVolume.NodeExpandVolume succeeded for volume \"local\" {NODE_NAME}");
+    for object in ["second", "local"] {
+        cluster.wait_event_saying(object, "FileSystemResizeSuccessful", &grown);
+    }
     assert_eq!(cluster.run_in(&second, "cat /l/file /h/file"), "kept\nhere\n");
     cluster.kubectl(&["delete", "pod", "second", "--timeout=240s"]);
     assert_eq!(fs::read_to_string(host.join("file")).unwrap(), "here\n");

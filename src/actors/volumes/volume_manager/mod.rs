@@ -7,6 +7,7 @@
 mod csi;
 mod disks;
 pub mod drivers;
+mod growing;
 mod in_use;
 mod tasks;
 mod timing;

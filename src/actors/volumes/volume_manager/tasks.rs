@@ -511,6 +511,7 @@ impl MountTask {
         let mapped = resolved.place.as_ref().filter(|_| is_device).map(|place| host.map_paths(place));
         let host_path = resolved.host_path.or_else(|| resolved.place.map(|place| host.path_of(&place)));
         let news = mapped.map(|paths| mapped_news(&name, paths)).unwrap_or_default();
+        self.grow_local(&Claimed { claim: &found, volume: &volume }, read_only, new).await?;
         let host_path = host_path.unwrap_or_default();
         let group = volume_group(&volume);
         let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish: false, driven: None };

@@ -154,6 +154,8 @@ pub enum CallEnd {
     NoSecret(String),
     /// There was no call, for this reason: the driver is away, and may be back soon.
     NotAsked(String),
+    /// The host could not grow a volume that has no driver, for this reason; another try may go well.
+    Failing(String),
 }
 
 impl CallEnd {
@@ -161,7 +163,7 @@ impl CallEnd {
         match self {
             Self::Failed(error) => error.is_final(),
             Self::Unsupported(_) | Self::NoSecret(_) => true,
-            Self::Done | Self::NotAsked(_) => false,
+            Self::Done | Self::NotAsked(_) | Self::Failing(_) => false,
         }
     }
 
@@ -182,7 +184,7 @@ impl CallEnd {
         match self {
             Self::Done => String::new(),
             Self::Unsupported(driver) => format!("NodeExpand is not supported by the CSI driver {driver}"),
-            Self::NoSecret(why) | Self::NotAsked(why) => why.clone(),
+            Self::NoSecret(why) | Self::NotAsked(why) | Self::Failing(why) => why.clone(),
             Self::Failed(error) if self.is_infeasible() => {
                 format!("Expander.NodeExpand failed to expand the volume {error}")
             }

@@ -1,5 +1,5 @@
-//! File systems on block devices (VOL-37, VOL-39): made where there is none, checked where there is one, and mounted. Keeps
-//! nothing.
+//! File systems on block devices (VOL-37, VOL-39, VOL-46): made where there is none, checked where there is one, mounted, and
+//! grown with their device. Keeps nothing.
 
 use std::path::Path;
 
@@ -21,6 +21,12 @@ pub(super) enum DeviceError {
     Look { device: String, end: End, output: String },
     #[error("format of disk {device:?} failed: type:({kind:?}) errcode:({end}) output:({output})")]
     Format { device: String, kind: String, end: End, output: String },
+    #[error("ResizeFS.Resize - error checking format for device {device}: {why}")]
+    GrowLook { device: String, why: Box<DeviceError> },
+    #[error("ResizeFS.Resize - resize of format {kind} is not supported for device {device} mounted at {target}")]
+    GrowKind { device: String, kind: String, target: String },
+    #[error("resize of device {of} failed: {end}. {program} output: {output}")]
+    Grow { of: String, program: &'static str, end: End, output: String },
     #[error("'fsck' found errors on device {device} but could not correct them: {output}.")]
     Broken { device: String, output: String },
     #[error(transparent)]
@@ -99,6 +105,29 @@ fn held_by(device: &str) -> Result<Option<String>, DeviceError> {
         (Some(table), _) => Some(format!("partition table {table}")),
         (None, kind) => kind.filter(|kind| !kind.is_empty()),
     })
+}
+
+/// Makes the file system of a device that is mounted there as large as the device. A device that holds nothing gets one of
+/// its size when it is mounted.
+pub(super) fn grow(device: &str, target: &Path) -> Result<(), DeviceError> {
+    let looked = |why| DeviceError::GrowLook { device: device.to_owned(), why: Box::new(why) };
+    let target = target.display().to_string();
+    let (program, arguments): (_, &[&str]) = match held_by(device).map_err(looked)?.as_deref() {
+        None => return Ok(()),
+        Some("ext3" | "ext4") => ("resize2fs", &[device]),
+        Some("xfs") => ("xfs_growfs", &["-d", &target]),
+        Some("btrfs") => ("btrfs", &["filesystem", "resize", "max", &target]),
+        Some(kind) => {
+            let (device, kind) = (device.to_owned(), kind.to_owned());
+            return Err(DeviceError::GrowKind { device, kind, target });
+        }
+    };
+    let grown = run(program, arguments, None);
+    if grown.is_ok() {
+        return Ok(());
+    }
+    let of = arguments.last().map_or_else(String::new, |last| (*last).to_owned());
+    Err(DeviceError::Grow { of, program, end: grown.end, output: grown.output })
 }
 
 fn make_file_system(device: &str, kind: &str) -> Result<(), DeviceError> {

@@ -1,4 +1,4 @@
-//! Local persistent volumes (VOL-10, VOL-37): a directory of the host, or the file system on one of its block devices.
+//! Local persistent volumes (VOL-10, VOL-37, VOL-46): a directory of the host, or the file system on one of its block devices.
 //!
 //! A device is mounted once for the node, below `plugins`, and from there at each pod's place. Keeps nothing: who else has
 //! a volume is read from the disk and the mount table, where it outlives the agent; so does the note about a set-up that has
@@ -13,7 +13,7 @@ use rustix::fs::FileType;
 use crate::logic::volumes::order::{LocalOrder, VolumePlace, plugin};
 use crate::platform::files::mount_table;
 use crate::platform::files::safe_path::Directory;
-use crate::platform::volumes::kinds::format::{Formatted, NotMounted};
+use crate::platform::volumes::kinds::format::{self, Formatted, NotMounted};
 use crate::platform::volumes::layout::{Layout, PRIVATE, make_level, open_path, open_through, remove_empty};
 use crate::platform::volumes::locks::Locks;
 use crate::platform::volumes::mounts::{bind, is_mounted, make_read_only, unmount_all};
@@ -191,6 +191,22 @@ fn mount_device(layout: &Layout, name: &str, order: &LocalOrder) -> Result<Owned
     }
     let opened = open_through(&shared, name).map_err(failed)?;
     rustix::io::fcntl_dupfd_cloexec(&opened, 0).map_err(|errno| failed(errno.into()))
+}
+
+/// Makes the file system of the volume's device as large as the device, which its administrator made larger. A directory has
+/// the room of the file system that it is in.
+pub(in crate::platform::volumes) fn grow(
+    layout: &Layout,
+    locks: &Locks,
+    place: &VolumePlace,
+    source: &str,
+) -> Result<(), VolumeError> {
+    if !Source::open(source)?.is_device {
+        return Ok(());
+    }
+    let target = layout.shared_path(&SHARED).join(&place.name);
+    let grown = locks.with(&place.name, || format::grow(source, &target));
+    grown.map_err(|why| VolumeError::Device(why.to_string()))
 }
 
 /// Unmounts the device, if there is one and no pod has the volume any more. Only under the volume's lock.

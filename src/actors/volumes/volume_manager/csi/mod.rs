@@ -1,6 +1,5 @@
 //! Volumes of CSI drivers: a task asks the driver, and has the disk remember what was asked.
 
-mod growing;
 pub(super) mod mounting;
 mod unmounting;
 mod words;

@@ -43,18 +43,18 @@ pub(in crate::actors::volumes::volume_manager) struct CsiMounted {
     /// Whether it is published again at each sync of the pod.
     pub(in crate::actors::volumes::volume_manager) republish: bool,
     /// Where it is for its driver.
-    pub(super) served: Served,
+    pub(in crate::actors::volumes::volume_manager) served: Served,
 }
 
 /// Where a volume is for its driver.
-pub(super) struct Served {
+pub(in crate::actors::volumes::volume_manager) struct Served {
     /// Where the driver serves.
-    pub(super) at: String,
-    pub(super) can: NodeCapabilities,
+    pub(in crate::actors::volumes::volume_manager) at: String,
+    pub(in crate::actors::volumes::volume_manager) can: NodeCapabilities,
     /// Where it is staged; empty where it is not.
-    pub(super) staging: String,
+    pub(in crate::actors::volumes::volume_manager) staging: String,
     /// Where it is published; of a device, the device.
-    pub(super) path: String,
+    pub(in crate::actors::volumes::volume_manager) path: String,
 }
 
 /// One mount under way.
@@ -176,7 +176,11 @@ impl MountTask {
     }
 
     /// The texts of a Secret; none without a reference. `what` is upstream's name of the field.
-    pub(super) async fn secret_of(&self, what: &str, reference: Option<&SecretReference>) -> Result<Texts, String> {
+    pub(in crate::actors::volumes::volume_manager) async fn secret_of(
+        &self,
+        what: &str,
+        reference: Option<&SecretReference>,
+    ) -> Result<Texts, String> {
         let Some(reference) = reference else { return Ok(Texts::new()) };
         let (namespace, name) =
             (reference.namespace.as_deref().unwrap_or_default(), reference.name.as_deref().unwrap_or_default());

@@ -1,6 +1,8 @@
 //! Mounting one volume, with an API and a host that tests write.
 
 mod disks;
+mod growth;
+mod walks;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,7 +23,6 @@ use crate::logic::volumes::token::TokenLife;
 use std::time::Duration;
 
 use crate::platform::cluster::objects::ObjectError;
-use crate::platform::observer::{Observation, Observer};
 
 /// An API server: objects by `kind/name`, as the API writes them.
 #[derive(Default)]
@@ -35,6 +36,8 @@ struct Api {
     silent: bool,
     /// Whether it is only what a node without an API server has.
     standalone: bool,
+    /// Changes of the claim's status; the claim itself stays.
+    patches: Mutex<Vec<Value>>,
 }
 
 impl Api {
@@ -68,6 +71,15 @@ impl Objects for Api {
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
         self.find("persistentvolume", name).await
     }
+    async fn patch_claim_status(
+        &self,
+        _: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Arc<PersistentVolumeClaim>, ObjectError> {
+        lock(&self.patches).push(patch.clone());
+        self.find("persistentvolumeclaim", name).await
+    }
     async fn trust_bundle(&self, name: &str) -> Result<String, ObjectError> {
         let bundle: Arc<ConfigMap> = self.find("clustertrustbundle", name).await?;
         Ok(bundle.data.clone().unwrap_or_default().remove("bundle").unwrap_or_default())
@@ -97,6 +109,10 @@ struct Host {
     told: Mutex<Vec<(Option<VolumePlace>, SetUp)>>,
     /// For how many seconds it gives files to the pod's group, one a second.
     walks: u32,
+    /// The sources of local volumes that it was to grow.
+    grown: Mutex<Vec<String>>,
+    /// Why it cannot.
+    cannot_grow: Option<&'static str>,
 }
 
 #[async_trait]
@@ -124,6 +140,10 @@ impl VolumeHost for Host {
             progress.ends_walk(false);
         }
         Ok(None)
+    }
+    async fn grow(&self, _: &VolumePlace, source: &str) -> Result<(), VolumeError> {
+        lock(&self.grown).push(source.to_owned());
+        self.cannot_grow.map_or(Ok(()), |why| Err(VolumeError::Device(why.to_owned())))
     }
     async fn tear_down(&self, _: &VolumePlace) -> Result<(), VolumeError> {
         Ok(())
@@ -201,22 +221,7 @@ fn mount_pod(
     now: Moment,
 ) -> Outcome {
     let host = Arc::new(Host::default());
-    let task = MountTask {
-        timing: timing(),
-        objects: Arc::new(api),
-        host: host.clone(),
-        own_node: None,
-        node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },
-        uid: PodUid::from("u-1"),
-        plan: volume_plans(&pod).remove(0),
-        pod: Arc::new(pod),
-        tokens,
-        certificates,
-        now,
-        chance: 0.0,
-        moves: Box::new(|_, _| {}),
-        csi: no_driver(),
-    };
+    let task = MountTask { tokens, certificates, now, ..task(Arc::new(api), host.clone(), pod) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let TaskEnd { outcome: result, secrets: NewSecrets { tokens: new, certificates, .. } } =
         runtime.expect("a runtime").block_on(task.run());
@@ -225,6 +230,26 @@ fn mount_pod(
     let result = result.map(|gain| gain.mounted.expect("a mount gives a volume"));
     let told = std::mem::take(&mut *lock(&host.told));
     Outcome { result, told, new, certificates, news }
+}
+
+/// The task that mounts a pod's first volume.
+fn task(api: Arc<Api>, host: Arc<Host>, pod: Pod) -> MountTask {
+    MountTask {
+        timing: timing(),
+        objects: api,
+        host,
+        own_node: None,
+        node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },
+        uid: PodUid::from("u-1"),
+        plan: volume_plans(&pod).remove(0),
+        pod: Arc::new(pod),
+        tokens: vec![],
+        certificates: vec![],
+        now: at(0),
+        chance: 0.0,
+        moves: Box::new(|_, _| {}),
+        csi: no_driver(),
+    }
 }
 
 fn mount(api: Api, source: Value) -> Outcome {
@@ -525,55 +550,6 @@ fn timing() -> Timing {
     use crate::platform::host::clock::SystemClock;
     use crate::platform::observer::Unobserved;
     Timing { observer: Arc::new(Unobserved), clock: Arc::new(SystemClock::start()) }
-}
-
-/// Keeps which operations took how long.
-#[derive(Default)]
-struct Watch(Mutex<Vec<(&'static str, u64)>>);
-
-impl Observer for Watch {
-    fn observe(&self, occurrence: Observation<'_>) {
-        if let Observation::VolumeDone { operation, took, .. } = occurrence {
-            lock(&self.0).push((operation, took.as_secs()));
-        }
-    }
-}
-
-/// VOL-13, VOL-29: it is told what the set-up is at, by Events as upstream, and in the end how long it took.
-#[tokio::test(start_paused = true)]
-async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
-    let pod = claiming_pod(json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
-    let (watch, moves) = (Arc::new(Watch::default()), Arc::new(Mutex::new(vec![])));
-    let told = Arc::clone(&moves);
-    let task = MountTask {
-        timing: Timing { observer: watch.clone(), clock: crate::actors::node::tests::paused_clock() },
-        objects: Arc::new(api(&[
-            ("persistentvolumeclaim/data", claim("Bound")),
-            ("persistentvolume/pv-1", local_volume("/mnt/disk")),
-        ])),
-        host: Arc::new(Host { walks: 95, ..Host::default() }),
-        own_node: None,
-        node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },
-        uid: PodUid::from("u-1"),
-        plan: volume_plans(&pod).remove(0),
-        pod: Arc::new(pod),
-        tokens: vec![],
-        certificates: vec![],
-        now: at(0),
-        chance: 0.0,
-        moves: Box::new(move |doing, event| lock(&told).push((doing, event))),
-        csi: no_driver(),
-    };
-    let result = task.run().await.outcome;
-    assert!(result.expect("mounted").mounted.expect("a volume").relabel);
-    let moves = lock(&moves);
-    assert!(moves.iter().all(|(doing, _)| doing == DOING));
-    assert_eq!(moves.len(), 9, "at each look");
-    let events: Vec<&String> = moves.iter().filter_map(|(_, event)| event.as_ref()).collect();
-    let [first, second] = events[..] else { panic!("{events:?}") };
-    assert!(first.contains("u-1/volumes/kubernetes.io~local-volume/pv-1 is taking longer than expected"), "{first}");
-    assert!(second.starts_with("Setting volume ownership for u-1/") && second.contains(", processed "), "{second}");
-    assert_eq!(*lock(&watch.0), [("volume_apply_access_control", 95), ("volume_mount", 95)]);
 }
 
 /// VOL-10, VOL-13.

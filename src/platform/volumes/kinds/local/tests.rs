@@ -243,6 +243,53 @@ fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     gone(&root, &locks, &first);
 }
 
+/// VOL-46.
+#[test]
+fn vol_46_the_file_system_on_a_device_grows_with_it() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let Some(disk) = Disk::new(root.folder.path()) else { return };
+    let (first, order) = (place("uid-1", false), order(&disk.device));
+    let grow = |source: &str| super::grow(&root.layout(), &locks, &first, source);
+    assert_eq!(grow(&disk.device), Ok(()), "one that holds nothing gets a file system of its size");
+    assert_eq!(have(&root, &locks, &first, &order), Ok(None));
+    let bytes = || {
+        let told = rustix::fs::statvfs(root.layout().path(&first)).expect("told");
+        told.f_blocks * told.f_frsize
+    };
+    let before = bytes();
+    gone(&root, &locks, &first);
+    disk.grow_to(32 << 20);
+    // Unmounted, for a mounted ext4 grows only by a capability that the test's machine may lack; then it has to be looked over.
+    assert_eq!(programs::run("e2fsck", &["-f", "-y", &disk.device], None).end, programs::End::Code(0));
+    for attempt in ["first", "second"] {
+        assert_eq!(grow(&disk.device), Ok(()), "{attempt}");
+    }
+    assert_eq!(have(&root, &locks, &first, &order), Ok(None));
+    assert!(bytes() > before + (8 << 20), "{before} bytes, now {}", bytes());
+    gone(&root, &locks, &first);
+}
+
+/// VOL-46.
+#[test]
+fn vol_46_only_file_systems_are_grown() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let Some(disk) = Disk::new(root.folder.path()) else { return };
+    let grow = |source: &str| super::grow(&root.layout(), &locks, &place("uid-1", false), source);
+    assert_eq!(grow(&root.folder.path().display().to_string()), Ok(()), "a directory has the room of what it is in");
+    let missing = root.folder.path().join("missing").display().to_string();
+    assert_eq!(grow(&missing), Err(VolumeError::Source(format!("path {missing:?} does not exist"))));
+    assert!(programs::run("mkswap", &[&disk.device], None).is_ok());
+    let refused = grow(&disk.device).expect_err("no file system").to_string();
+    let expected = format!("ResizeFS.Resize - resize of format swap is not supported for device {} ", disk.device);
+    assert!(refused.starts_with(&expected), "{refused}");
+}
+
 #[test]
 fn a_disk_with_foreign_data_is_not_formatted() {
     if !may_mount() {
