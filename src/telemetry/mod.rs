@@ -31,7 +31,7 @@ mod spans;
 
 pub use logs::log_writer::{LogProgress, log_progress};
 pub use metrics::Metrics;
-#[cfg(test)]
+#[cfg(all(test, feature = "profiling"))]
 pub(crate) use node::cpu_profile::SAMPLED_BY_ONE;
 #[cfg(feature = "profiling")]
 pub use node::cpu_profile::Sampler;

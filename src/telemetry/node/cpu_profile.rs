@@ -239,7 +239,7 @@ mod message {
 }
 
 /// Held by each test that samples: a process has one sampler.
-#[cfg(test)]
+#[cfg(all(test, feature = "profiling"))]
 pub(crate) static SAMPLED_BY_ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[cfg(test)]
