@@ -106,13 +106,13 @@ impl Room {
         self.read
     }
 
-    /// How much of a resource they take together.
+    /// How much of a resource they take together; no pod takes less than nothing.
     pub(super) fn used(&self, name: &str) -> i64 {
         if name == PODS {
             return i64::try_from(self.shares.len()).unwrap_or(i64::MAX);
         }
         let used = self.sums.get(name).copied().unwrap_or_default();
-        i64::try_from(used).unwrap_or(if used < 0 { i64::MIN } else { i64::MAX })
+        i64::try_from(used).unwrap_or(i64::MAX)
     }
 
     /// Whether one of them has a port of the host that this pod asks for.

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn what_is_left_of_a_pod_that_nobody_can_look_at_has_ended() {
-    let container = |name: &str, state: Value| json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": state});
+    let container = |name: &str, state: Value| json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": state, "containerID": format!("containerd://{name}")});
     let ended = finished(
         status(json!({
             "phase": "Running",
@@ -26,7 +26,9 @@ fn what_is_left_of_a_pod_that_nobody_can_look_at_has_ended() {
     assert_eq!(codes(&ended.init_container_statuses), [Some(0), Some(137), None]);
     assert_eq!(codes(&ended.container_statuses), [Some(137)]);
     let end = ended.container_statuses.iter().flatten().find_map(|one| one.state.clone()?.terminated).expect("an end");
-    assert_eq!(end.reason.as_deref(), Some("ContainerStatusUnknown"));
+    let texts = [&end.reason, &end.message, &end.container_id].map(|text| text.as_deref().unwrap_or_default());
+    let message = "The container could not be located when the pod was terminated";
+    assert_eq!(texts, ["ContainerStatusUnknown", message, "containerd://main"]);
     assert_eq!(ended.phase.as_deref(), Some("Failed"));
     let ready = ended.conditions.iter().flatten().find(|one| one.type_ == "Ready").expect("kept");
     assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("PodFailed")));
