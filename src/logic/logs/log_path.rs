@@ -47,9 +47,13 @@ pub fn container_id_of_log_link(link_name: &str) -> Option<&str> {
     (id.len() >= 6).then_some(id)
 }
 
-/// The restart count for a container of which the runtime knows no instance, from the names in its log directory: one
-/// more than the highest `N` of all `N.log` and `N.log.*`, so that no log is written over; 0 when there is none.
-pub fn restart_count_from_logs<'a>(file_names: impl IntoIterator<Item = &'a str>) -> u32 {
+/// The restart count for a container that starts. `known` is what the runtime's instances give, 0 where it knows of none.
+/// Then the names in the container's log directory decide: one more than the highest `N` of all `N.log` and `N.log.*`, so
+/// that no log is written over; 0 when there is none.
+pub fn restart_count<'a>(known: u32, file_names: impl IntoIterator<Item = &'a str>) -> u32 {
+    if known > 0 {
+        return known;
+    }
     file_names.into_iter().filter_map(log_file_number).map(|number| number.saturating_add(1)).max().unwrap_or(0)
 }
 
@@ -122,8 +126,14 @@ mod tests {
             (&["99999999999999999999.log"], 0),
         ];
         for (names, expected) in cases {
-            assert_eq!(restart_count_from_logs(names.iter().copied()), expected, "{names:?}");
+            assert_eq!(restart_count(0, names.iter().copied()), expected, "{names:?}");
         }
+    }
+
+    #[test]
+    fn the_restart_count_that_the_runtime_gives_stands_whatever_the_logs_are() {
+        assert_eq!(restart_count(3, ["9.log"]), 3);
+        assert_eq!(restart_count(1, []), 1);
     }
 
     proptest::proptest! {
@@ -136,7 +146,7 @@ mod tests {
         #[test]
         fn the_next_log_is_never_an_existing_one(counts in proptest::collection::vec(0_u32..1000, 0..8)) {
             let names = counts.iter().map(|count| format!("{count}.log")).collect::<Vec<_>>();
-            let next = restart_count_from_logs(names.iter().map(String::as_str));
+            let next = restart_count(0, names.iter().map(String::as_str));
             proptest::prop_assert!(!counts.contains(&next));
         }
     }

@@ -13,7 +13,7 @@ use super::busy::Busy;
 use super::disk::logs::Writing;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
-use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_directory, restart_count_from_logs};
+use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_directory, restart_count};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::offline_pods::Needed;
@@ -226,13 +226,12 @@ impl PodFiles for Outlet {
         files: ContainerFiles,
     ) -> Result<MadeContainerFiles, FileError> {
         let (name, prefix) = (directory_name(pod), format!("{}/", files.container));
-        let of_logs = self
+        let restart_count = self
             .file("make log directory", &name.clone(), |disk| {
                 let logs = disk.logs.entry(name).or_default().iter();
-                restart_count_from_logs(logs.filter_map(|file| file.strip_prefix(&prefix)))
+                restart_count(files.restart_count, logs.filter_map(|file| file.strip_prefix(&prefix)))
             })
             .await?;
-        let restart_count = if files.restart_count == 0 { of_logs } else { files.restart_count };
         let termination_log = if files.termination_log {
             let file = format!("containers/{}/{restart_count:08x}", files.container);
             Some(self.make_pod_file(pod, "make termination log", file).await)

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType};
 
 use super::log_lines;
 use super::{ContainerFiles, MadeContainerFiles, PodFiles, PodPlace};
-use crate::logic::logs::log_path::restart_count_from_logs;
+use crate::logic::logs::log_path::restart_count;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
@@ -169,8 +169,7 @@ impl Folders {
     }
 
     fn make_container_files(&self, pod: &PodPlace, files: &ContainerFiles) -> Result<MadeContainerFiles, FileError> {
-        let of_logs = self.make_log_directory(pod, &files.container)?;
-        let restart_count = if files.restart_count == 0 { of_logs } else { files.restart_count };
+        let restart_count = self.make_log_directory(pod, &files.container, files.restart_count)?;
         Ok(MadeContainerFiles {
             restart_count,
             termination_log: files
@@ -236,14 +235,14 @@ impl Folders {
         }
     }
 
-    /// Gives the restart count of a container of which nothing but these logs is known.
-    fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<u32, FileError> {
+    /// Gives the container's restart count, which its earlier logs decide where the runtime knows none.
+    fn make_log_directory(&self, pod: &PodPlace, container: &str, known: u32) -> Result<u32, FileError> {
         let path = self.pod_logs.join(log_directory_name(pod)).join(container);
         let look = || -> io::Result<u32> {
             let directory = self.made_log(pod)?.make_directory(container, 0o755)?;
             let names = directory.names()?;
             let files = names.iter().filter(|(_, kind)| *kind != FileType::Directory);
-            Ok(restart_count_from_logs(files.map(|(name, _)| name.as_str())))
+            Ok(restart_count(known, files.map(|(name, _)| name.as_str())))
         };
         look().map_err(|error| failure("make log directory", &path, &error))
     }
