@@ -31,8 +31,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How long what is merely detail of a pod that starts or is being deleted waits for more: that its containers run, or its
 /// end, follows soon, in the same patch.
 const DETAIL_PAUSE: Duration = Duration::from_secs(1);
-/// How long the mere word that the agent has seen a pod's deletion waits for more: most containers end within it, however
-/// little they heed the signal. Nobody waits for it: the containers' ends and the pod's are told by themselves.
+/// How long the mere word that the agent has seen a pod's deletion waits for more. A pod that ends within it costs one
+/// patch, and one that ends later two. The containers' ends and the pod's do not wait for it.
 const GENERATION_PAUSE: Duration = Duration::from_secs(5);
 /// How long a pod that is being deleted waits for the word that it is unready as all its containers have ended: its phase
 /// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it
