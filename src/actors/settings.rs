@@ -15,6 +15,7 @@ use crate::logic::node::node_object::NodeIdentity;
 use crate::logic::node::node_status::StatusSettings;
 use crate::logic::node::shutdown::ShutdownSettings;
 use crate::logic::objects::object_cache::ChangeDetection;
+use crate::logic::plugins::claims::ClaimGates;
 use crate::logic::pods::container_garbage::GarbagePolicy;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
@@ -208,6 +209,8 @@ pub struct ResourceSettings {
     pub device_plugin_wait: Duration,
     /// Gate `ResourceHealthStatus`: statuses of pods show the health of their devices.
     pub shows_device_health: bool,
+    /// Gates of the rules for resource claims.
+    pub claim_gates: ClaimGates,
 }
 
 /// The configuration of names and the packet filter.

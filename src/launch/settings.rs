@@ -28,6 +28,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
 use crate::logic::node::node_status::{self, CapacitySettings, Machine};
 use crate::logic::objects::object_cache::ChangeDetection;
+use crate::logic::plugins::claims::ClaimGates;
 use crate::logic::pods::container_garbage::GarbagePolicy;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
@@ -220,6 +221,10 @@ fn resources(
         cpu_reconcile_period: config.cpu_manager_reconcile_period.to_std(),
         device_plugin_wait: invocation.flags.device_plugin_wait.to_std(),
         shows_device_health: invocation.gates.enabled("ResourceHealthStatus"),
+        claim_gates: ClaimGates {
+            extended_resources: invocation.gates.enabled("DRAExtendedResource"),
+            pod_groups: invocation.gates.enabled("DRAWorkloadResourceClaims"),
+        },
     })
 }
 

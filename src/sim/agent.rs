@@ -34,6 +34,7 @@ use crate::logic::manifest::references::References;
 use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
 use crate::logic::objects::object_cache::ChangeDetection;
+use crate::logic::plugins::claims::ClaimGates;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::node_cgroups::NodeCgroups;
@@ -151,6 +152,7 @@ fn resource_settings() -> ResourceSettings {
         cpu_reconcile_period: Duration::from_secs(10),
         device_plugin_wait: Duration::ZERO,
         shows_device_health: true,
+        claim_gates: ClaimGates::default(),
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Args {
     pub node_name: String,
     /// The API server, where one is named.
     pub api: Option<ApiServer>,
+    /// Whether a pod's claim for extended resources counts, `DRAExtendedResource`.
+    pub has_extended_claims: bool,
     /// Spreads tries.
     pub chance: Arc<dyn Chance>,
     /// Hears what each pod is to be.
@@ -142,7 +144,7 @@ impl ApiSource {
         let known = std::mem::take(&mut self.shown);
         for pod in pods {
             let uid = uid_of(&pod);
-            let pod = marked(pod, known.get(&uid), context);
+            let pod = self.marked(pod, known.get(&uid), context);
             self.shown.insert(uid, pod);
         }
         self.tell_shown(context);
@@ -151,9 +153,25 @@ impl ApiSource {
         self.tell_pods(context);
     }
 
+    /// Says on the pod itself where it comes from and since when it is known, as upstream does (POD-05).
+    fn marked(&self, mut pod: Pod, before: Option<&Arc<Pod>>, context: &Context<ApiSourceMsg>) -> Arc<Pod> {
+        let source = SourceKind::Api.as_str().to_owned();
+        if is_mirror(&pod) {
+            return Arc::new(pod); // It never runs.
+        }
+        pod.metadata.annotations.get_or_insert_default().insert(CONFIG_SOURCE_ANNOTATION.to_owned(), source);
+        mark_seen(&mut pod, before.map(|pod| &**pod), context.now());
+        if !self.args.has_extended_claims
+            && let Some(status) = &mut pod.status
+        {
+            status.extended_resource_claim_status = None;
+        }
+        Arc::new(pod)
+    }
+
     fn apply(&mut self, pod: Pod, context: &mut Context<ApiSourceMsg>) {
         let uid = uid_of(&pod);
-        let pod = marked(pod, self.shown.get(&uid), context);
+        let pod = self.marked(pod, self.shown.get(&uid), context);
         self.shown.insert(uid.clone(), Arc::clone(&pod));
         let has_room =
             context.try_tell(&self.args.status_manager, StatusManagerMsg::Api(ApiNews::ApiPodSeen(Arc::clone(&pod))));
@@ -231,15 +249,4 @@ impl ApiSource {
 
 fn uid_of(pod: &Pod) -> PodUid {
     PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
-}
-
-/// Says on the pod itself where it comes from and since when it is known, as upstream does (POD-05).
-fn marked(mut pod: Pod, before: Option<&Arc<Pod>>, context: &Context<ApiSourceMsg>) -> Arc<Pod> {
-    let source = SourceKind::Api.as_str().to_owned();
-    if is_mirror(&pod) {
-        return Arc::new(pod); // It never runs.
-    }
-    pod.metadata.annotations.get_or_insert_default().insert(CONFIG_SOURCE_ANNOTATION.to_owned(), source);
-    mark_seen(&mut pod, before.map(|pod| &**pod), context.now());
-    Arc::new(pod)
 }

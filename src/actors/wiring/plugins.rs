@@ -22,6 +22,7 @@ pub fn claim_manager_args(agent: &Agent) -> claim_manager::Args {
     claim_manager::Args {
         node_name: agent.settings.node_name.clone(),
         api: adapters.cluster.api.clone(),
+        gates: agent.settings.resources.claim_gates,
         calls: Arc::clone(&adapters.plugins.dra),
         files: Arc::clone(&adapters.checkpoints),
         plugin_watcher: to.plugin_watcher.clone(),

@@ -11,6 +11,7 @@ pub fn api_source_args(agent: &Agent) -> api::Args {
     api::Args {
         node_name: agent.settings.node_name.clone(),
         api: agent.adapters.cluster.api.clone(),
+        has_extended_claims: agent.settings.resources.claim_gates.extended_resources,
         chance: Arc::clone(&agent.adapters.chance),
         pod_manager: to.pod_manager.clone(),
         status_manager: to.status_manager.clone(),

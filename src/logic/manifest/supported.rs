@@ -2,7 +2,7 @@
 //!
 //! Owned by [`super`]. A pod never runs without something that it asked for: a volume that nobody mounts or a device that
 //! nobody gives is worse than a pod that does not start. A field without effect on the upstream kubelet on Linux, such as
-//! `windowsOptions` or `schedulingGroup`, has none here either, and refuses nothing. `tests/pod_fields.txt` names every
+//! `windowsOptions` or `schedulerName`, has none here either, and refuses nothing. `tests/pod_fields.txt` names every
 //! field of the API's Pod and what becomes of it.
 
 use std::fmt;

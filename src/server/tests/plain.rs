@@ -48,6 +48,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
             cpu_reconcile_period: Duration::from_secs(10),
             device_plugin_wait: Duration::ZERO,
             shows_device_health: true,
+            claim_gates: Default::default(),
         },
         network: Default::default(),
         logs: LogSettings { folder: format!("{root_dir}/logs"), rotation: None },

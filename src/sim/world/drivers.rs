@@ -172,8 +172,12 @@ pub(super) fn problems(world: &World) -> Vec<Problem> {
     let objects = wanted.keys().filter_map(|name| world.api_pod(name)).filter(|pod| !is_over(pod));
     let objects: Vec<_> = objects.collect();
     let entries = |pod: &Value| pod["spec"]["resourceClaims"].as_array().cloned().unwrap_or_default();
-    let claims: BTreeSet<String> =
-        objects.iter().flat_map(|pod| entries(pod).into_iter().map(|entry| claim_of(pod, &entry))).collect();
+    let extended =
+        |pod: &Value| pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"].as_str().map(str::to_owned);
+    let claims: BTreeSet<String> = objects
+        .iter()
+        .flat_map(|pod| entries(pod).into_iter().map(|entry| claim_of(pod, &entry)).chain(extended(pod)))
+        .collect();
     let plugins = &world.node().plugins;
     let mut problems = vec![];
     for (uid, claim) in lock(&plugins.claims).iter().filter(|(_, claim)| !claims.contains(&claim.name)) {

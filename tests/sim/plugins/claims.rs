@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use podwright::logic::plugins::claims::health::Health;
 use podwright::sim::world::drivers::DRA;
-use podwright::sim::{SimPod, World, describe, run};
+use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
+use serde_json::json;
 
 use super::with_drivers;
 
@@ -50,4 +51,46 @@ fn res_51_a_status_says_how_the_device_of_a_claim_is() {
         assert_eq!(health(&world), "Healthy");
     });
     assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
+}
+
+/// The names of the claims that drivers have prepared.
+fn prepared(world: &World) -> Vec<String> {
+    let claims = world.node().plugins.claims.lock().expect("nobody panicked");
+    claims.values().map(|claim| claim.name.clone()).collect()
+}
+
+/// A pod that a scheduler gave a claim for its extended resources.
+async fn with_extended_claim(world: &World) {
+    world.add_claim_driver(DRA);
+    world.share_claim("extended", DRA);
+    let uid = world.create(&SimPod::of("one", "run")).expect("made");
+    let user = json!({ "resource": "pods", "name": "one", "uid": uid.as_str() });
+    let given = json!({ "resourceClaimName": "extended", "requestMappings": [] });
+    let (claims, pods) =
+        ("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", "/api/v1/namespaces/default/pods");
+    for (place, status) in [
+        (format!("{claims}/extended"), json!({ "reservedFor": [user] })),
+        (format!("{pods}/one/status"), json!({ "extendedResourceClaimStatus": given })),
+    ] {
+        world.api().admin("PATCH", &place, json!({ "status": status })).expect("it is there");
+    }
+    world.start_agent();
+    world.settle().await;
+}
+
+/// RES-48.
+#[test]
+fn res_48_a_claim_for_extended_resources_counts_while_its_gate_is_on() {
+    let prepared_with = |settings| {
+        simulate_with(1, Options { settings, ..with_drivers() }, |world| async move {
+            with_extended_claim(&world).await;
+            let found = prepared(&world);
+            let pod = world.api_pod("one").expect("it is there");
+            assert_eq!(pod["status"]["phase"], "Running");
+            assert_eq!(pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"], "extended", "it is not ours");
+            found
+        })
+    };
+    assert_eq!(prepared_with(|_| {}), ["extended"]);
+    assert_eq!(prepared_with(|settings| settings.resources.claim_gates.extended_resources = false), [""; 0]);
 }

@@ -71,7 +71,7 @@ impl ClaimManager {
             Ok(book) => {
                 context.address().record().set_note(None);
                 let is_empty = book.all().next().is_none();
-                self.states = Some(ClaimStates::new(book));
+                self.states = Some(ClaimStates::new(book, self.args.gates));
                 if !is_empty {
                     self.reconcile_in(RECONCILE_RETRY, context);
                 }

@@ -21,6 +21,7 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::held::Held;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
+use crate::logic::plugins::claims::ClaimGates;
 use crate::logic::plugins::claims::check::ClaimError;
 use crate::logic::plugins::claims::drivers::Drivers;
 use crate::logic::plugins::claims::pod_claims::container_requests;
@@ -44,6 +45,8 @@ pub struct Args {
     pub node_name: String,
     /// The API server, where one is named.
     pub api: Option<ApiServer>,
+    /// Gates of the rules for claims.
+    pub gates: ClaimGates,
     /// Calls drivers.
     pub calls: Arc<dyn DraCalls>,
     /// The files of state.

@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::{ClaimId, ClaimKey, WantedClaim};
+use super::{ClaimGates, ClaimId, ClaimKey, WantedClaim};
 use crate::logic::formats::go_text::quoted;
 use crate::logic::plugins::call_error::CallError;
+
+/// The group of the API that PodGroups are of.
+const SCHEDULING_API: &str = "scheduling.k8s.io";
 
 /// A call to a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
@@ -56,6 +60,16 @@ pub enum ClaimError {
         claim: String,
         /// Those of the pod.
         pod: String,
+    },
+    /// A template made it for something else than the pod and its group.
+    #[error("ResourceClaim {claim} was not created for Pod {pod} (neither Pod nor PodGroup {group} is the owner)")]
+    NotOfGroup {
+        /// Namespace and name of the claim.
+        claim: String,
+        /// Those of the pod.
+        pod: String,
+        /// The name of the pod's group.
+        group: String,
     },
     /// It is not reserved for the pod.
     #[error("pod {pod} ({pod_uid}) is not allowed to use ResourceClaim {claim} ({claim_uid})")]
@@ -142,25 +156,55 @@ pub struct AllocatedClaim {
     pub drivers: BTreeSet<String>,
 }
 
-/// Checks a claim as the API server gave it.
+/// The name of the pod's PodGroup.
+fn group_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.scheduling_group.as_ref()?.pod_group_name.as_deref()
+}
+
+/// Whether the owner is this group. A pod does not know its group's UID, and the API's version may change.
+fn is_group(owner: &OwnerReference, group: &str) -> bool {
+    let is_of_api = owner.api_version.split_once('/').is_some_and(|(api, _)| api == SCHEDULING_API);
+    is_of_api && owner.kind == "PodGroup" && owner.name == group
+}
+
+/// Whether a claim is reserved for this group.
+fn is_for_group(consumer: &ResourceClaimConsumerReference, group: &str) -> bool {
+    consumer.api_group.as_deref() == Some(SCHEDULING_API) && consumer.resource == "podgroups" && consumer.name == group
+}
+
+/// Checks a claim as the API server gave it. With the gate `DRAWorkloadResourceClaims` it may be that of the pod's group.
 ///
 /// # Errors
 /// The first reason against it, in upstream's order.
-pub fn check(pod: &Pod, wanted: &WantedClaim, claim: &ResourceClaim) -> Result<AllocatedClaim, ClaimError> {
+pub fn check(
+    pod: &Pod,
+    wanted: &WantedClaim,
+    claim: &ResourceClaim,
+    gates: ClaimGates,
+) -> Result<AllocatedClaim, ClaimError> {
+    let group = group_of(pod).filter(|_| gates.pod_groups);
     let uid = claim.metadata.uid.clone().unwrap_or_default();
     let pod_uid = pod.metadata.uid.clone().unwrap_or_default();
     let pod_name = pod.metadata.name.clone().unwrap_or_default();
     let ClaimKey { namespace, name } = &wanted.key;
     if wanted.is_generated {
         let mut owners = claim.metadata.owner_references.iter().flatten();
-        if !owners.any(|owner| owner.controller == Some(true) && owner.uid == pod_uid) {
+        let owner = owners.find(|owner| owner.controller == Some(true));
+        let is_own = |owner: &OwnerReference| owner.uid == pod_uid || group.is_some_and(|group| is_group(owner, group));
+        if !owner.is_some_and(is_own) {
             let (claim, pod) = (format!("{namespace}/{name}"), format!("{namespace}/{pod_name}"));
-            return Err(ClaimError::NotOwner { claim, pod });
+            return Err(match group.map(str::to_owned) {
+                None => ClaimError::NotOwner { claim, pod },
+                Some(group) => ClaimError::NotOfGroup { claim, pod, group },
+            });
         }
     }
     let status = claim.status.as_ref();
     let mut reserved = status.and_then(|status| status.reserved_for.as_ref()).into_iter().flatten();
-    if pod_uid.is_empty() || !reserved.any(|consumer| consumer.uid == pod_uid) {
+    let is_for = |consumer: &ResourceClaimConsumerReference| {
+        consumer.uid == pod_uid || group.is_some_and(|group| is_for_group(consumer, group))
+    };
+    if pod_uid.is_empty() || !reserved.any(is_for) {
         return Err(ClaimError::NotReserved { pod: pod_name, pod_uid, claim: name.clone(), claim_uid: uid });
     }
     let allocation = status.and_then(|status| status.allocation.as_ref());
@@ -209,10 +253,47 @@ mod tests {
             (false, claim(reserved, json!({}), Value::Null), Ok(vec![])),
         ] {
             let key = ClaimKey { namespace: "ns".to_owned(), name: "c".to_owned() };
-            let found = check(&pod, &WantedClaim { key, is_generated }, &claim);
+            let found = check(&pod, &WantedClaim { key, is_generated }, &claim, ClaimGates::default());
             let found = found.map(|found| found.drivers.into_iter().collect::<Vec<_>>());
             let expected = expected.map(|drivers| drivers.into_iter().map(str::to_owned).collect());
             assert_eq!(found.map_err(|error| error.to_string()), expected.map_err(str::to_owned));
+        }
+    }
+
+    /// RES-48.
+    #[test]
+    fn a_pod_uses_the_claims_of_its_group_where_the_gate_says_so() {
+        let pod = |group: Value| -> Pod {
+            let metadata = json!({ "name": "p", "namespace": "ns", "uid": "u1" });
+            let spec = json!({ "containers": [], "schedulingGroup": group });
+            serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a pod")
+        };
+        let (of_group, of_none) = (pod(json!({ "podGroupName": "g" })), pod(Value::Null));
+        let owned = |api: &str, kind: &str, name: &str| json!([{ "apiVersion": api, "kind": kind, "name": name, "uid": "g1", "controller": true }]);
+        let reserved = |api: &str, resource: &str, name: &str| json!([{ "apiGroup": api, "resource": resource, "name": name, "uid": "g1" }]);
+        let (api, version) = ("scheduling.k8s.io", "scheduling.k8s.io/v1alpha2");
+        let own = || (owned(version, "PodGroup", "g"), reserved(api, "podgroups", "g"));
+        let not_owner = "ResourceClaim ns/c was not created for Pod ns/p (Pod is not owner)";
+        let neither = "ResourceClaim ns/c was not created for Pod ns/p (neither Pod nor PodGroup g is the owner)";
+        let not_reserved = "pod p (u1) is not allowed to use ResourceClaim c (c1)";
+        for (pod, pod_groups, (owner, reserved), expected) in [
+            (&of_group, true, own(), Ok(())),
+            (&of_group, false, own(), Err(not_owner)),
+            (&of_none, true, own(), Err(not_owner)),
+            (&of_group, true, (owner("u1", true), own().1), Ok(())),
+            (&of_group, true, (owned(version, "PodGroup", "h"), own().1), Err(neither)),
+            (&of_group, true, (owned(version, "Workload", "g"), own().1), Err(neither)),
+            (&of_group, true, (owned("example.com/v1", "PodGroup", "g"), own().1), Err(neither)),
+            (&of_group, true, (own().0, reserved(api, "podgroups", "h")), Err(not_reserved)),
+            (&of_group, true, (own().0, reserved(api, "workloads", "g")), Err(not_reserved)),
+            (&of_group, true, (own().0, reserved("example.com", "podgroups", "g")), Err(not_reserved)),
+        ] {
+            let key = ClaimKey { namespace: "ns".to_owned(), name: "c".to_owned() };
+            let gates = ClaimGates { pod_groups, ..ClaimGates::default() };
+            let claim = claim(reserved.clone(), json!({}), owner.clone());
+            let found = check(pod, &WantedClaim { key, is_generated: true }, &claim, gates);
+            let found = found.map(drop).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{pod_groups} {owner} {reserved}");
         }
     }
 

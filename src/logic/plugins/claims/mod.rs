@@ -14,6 +14,21 @@ pub mod pod_claims;
 pub mod report;
 pub mod states;
 
+/// Gates of the rules for claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimGates {
+    /// `DRAExtendedResource`: the claim that a scheduler made for a pod's extended resources counts as the pod's (KEP-5004).
+    pub extended_resources: bool,
+    /// `DRAWorkloadResourceClaims`: a pod may use claims that were made for its PodGroup, or that are reserved for it.
+    pub pod_groups: bool,
+}
+
+impl Default for ClaimGates {
+    fn default() -> Self {
+        Self { extended_resources: true, pod_groups: false }
+    }
+}
+
 /// The place of a claim in the API: its namespace, then its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimKey {

@@ -15,7 +15,7 @@ use super::book::ClaimBook;
 use super::check::{AllocatedClaim, ClaimCall, ClaimError, check};
 use super::drivers::Drivers;
 use super::pod_claims::wanted_claims;
-use super::{ClaimId, ClaimKey, PreparedDevice, WantedClaim};
+use super::{ClaimGates, ClaimId, ClaimKey, PreparedDevice, WantedClaim};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 pub use job::Progress;
@@ -65,6 +65,7 @@ pub enum Action {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimStates {
+    gates: ClaimGates,
     book: ClaimBook,
     jobs: BTreeMap<PodUid, Job>,
     attempts: u64,
@@ -78,8 +79,8 @@ pub struct ClaimStates {
 
 impl ClaimStates {
     /// Goes on from a book as the disk has it.
-    pub fn new(book: ClaimBook) -> Self {
-        Self { book, ..Self::default() }
+    pub fn new(book: ClaimBook, gates: ClaimGates) -> Self {
+        Self { book, gates, ..Self::default() }
     }
 
     /// The account of claims.
@@ -131,7 +132,7 @@ impl ClaimStates {
             return vec![];
         };
         let Work::Prepare { pod, wanted } = &job.work else { return vec![] };
-        match outcome.and_then(|claims| checked(pod, wanted, &claims, drivers)) {
+        match outcome.and_then(|claims| checked(pod, wanted, &claims, drivers, self.gates)) {
             Err(error) => self.end(uid, Err(error)),
             Ok(claims) => self.admit(uid, &claims),
         }
@@ -370,9 +371,10 @@ fn checked(
     wanted: &[WantedClaim],
     claims: &[ResourceClaim],
     drivers: &Drivers,
+    gates: ClaimGates,
 ) -> Result<Vec<AllocatedClaim>, ClaimError> {
     let check_one = |(wanted, claim): (&WantedClaim, &ResourceClaim)| {
-        let allocated = check(pod, wanted, claim)?;
+        let allocated = check(pod, wanted, claim, gates)?;
         match allocated.drivers.iter().find(|driver| drivers.get(driver).is_none()) {
             Some(missing) => Err(ClaimError::NoDriver(missing.clone())),
             None => Ok(allocated),

@@ -274,7 +274,7 @@ fn claims_of_the_file_are_prepared_again_and_released_without_their_pod() {
     played.prepared("p", "a");
     let file = super::super::checkpoint::print(played.states.book());
     let book = super::super::checkpoint::parse(&file).expect("ours");
-    let mut again = Played { states: ClaimStates::new(book), drivers: drivers(&["d"]) };
+    let mut again = Played { states: ClaimStates::new(book, ClaimGates::default()), drivers: drivers(&["d"]) };
     let actions = again.prepare("p", &["a"]);
     let actions = again.read(&actions, vec![claim("a", "a", &["d"])]);
     assert_eq!(calls(&actions), ["NodePrepareResources d: a"], "the disk has the pod already");
