@@ -82,6 +82,8 @@ pub const CLAIMS_FIRST: &str = "claims-first";
 pub const CLAIMS_OUTLIVE: &str = "claims-outlive";
 /// Nothing is published over something else.
 pub const PUBLISHED_ONCE: &str = "published-once";
+/// A volume for one pod is published for one pod at a time.
+pub const ONE_POD: &str = "one-pod";
 /// A volume is published after it was staged, and nothing is staged over something else.
 pub const STAGED_FIRST: &str = "staged-first";
 /// A volume is unstaged after it was unpublished, and detached after it was unstaged.

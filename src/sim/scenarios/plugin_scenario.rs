@@ -24,6 +24,7 @@ fn begin(world: &World) {
     ["data-0", "data-1"].iter().for_each(|name| world.add_volume(name, DISK));
     world.add_volume("data-2", SHARE);
     world.add_block_volume("disk", DISK);
+    world.add_volume_for_one_pod("single", DISK);
 }
 
 /// The pods of the scenario, by turns.
@@ -35,12 +36,17 @@ pub fn pod(number: usize) -> SimPod {
         1 => SimPod::of(&name, "run").claim(DRA),
         2 => SimPod::of(&name, "run").persistent("data-0").persistent("data-1").block("disk"),
         3 => SimPod::of(&name, "exit 0 after 5s").device(GPU, 1).restarts("Never"),
-        4 => SimPod::new(&name).init("setup", "exit 0 after 2s").container("main", "run").device(NIC, 1).grace(2),
+        4 => SimPod::new(&name)
+            .init("setup", "exit 0 after 2s")
+            .container("main", "run")
+            .device(NIC, 1)
+            .persistent("single")
+            .grace(2),
         5 => SimPod::of(&name, "run").shared_claim("shared").grace(2),
         6 => SimPod::of(&name, "run").volume("own", inline).device(GPU, 2),
         7 => SimPod::of(&name, "exit 1 after 4s").shared_claim("shared").persistent("data-2"),
         8 => SimPod::of(&name, "exit 0 after 4s").restarts("Never").claim(DRA).persistent("data-1"),
-        9 => SimPod::of(&name, "run").device(NIC, 1).container("side", "run").device(GPU, 1),
+        9 => SimPod::of(&name, "run").device(NIC, 1).container("side", "run").device(GPU, 1).persistent("single"),
         10 => SimPod::of(&name, "exit 1 after 4s").device(GPU, 1).block("disk"),
         _ => SimPod::of(&name, "run").volume("own", inline).persistent("data-2"),
     }
@@ -74,8 +80,8 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
                 };
             }
             4 => {
-                let volumes = ["data-0", "data-1", "data-2", "disk"];
-                world.grow_volume(volumes[usize::try_from(world.random().below(4)).unwrap_or_default()]);
+                let volumes = ["data-0", "data-1", "data-2", "disk", "single"];
+                world.grow_volume(volumes[usize::try_from(world.random().below(5)).unwrap_or_default()]);
             }
             _ => drop(world.create(&pod(number))), // It may be there still, or have no place here.
         }

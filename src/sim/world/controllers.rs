@@ -15,6 +15,7 @@ use crate::sim::api_server::pods::is_over;
 use crate::sim::faults::random::Random;
 use crate::sim::invariants::STAGED_OUTLIVES;
 use crate::sim::node::NODE_NAME;
+use crate::sim::pods::SimPod;
 
 /// From one round of the controllers to the next.
 const ROUND: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(1500));
@@ -25,12 +26,26 @@ const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const VOLUME_CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
+/// The access mode of a volume that one pod may have at a time.
+const FOR_ONE_POD: &str = "ReadWriteOncePod";
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
+}
+
+/// The persistent volume claim that a volume of a pod means.
+fn volume_claim(volume: &Value) -> Option<&str> {
+    volume["persistentVolumeClaim"]["claimName"].as_str()
+}
+
+/// The persistent volume claims of these pods that are not over.
+fn claims_in_use(pods: &[Arc<Value>]) -> BTreeSet<&str> {
+    let alive = pods.iter().filter(|pod| !is_over(pod));
+    alive.flat_map(|pod| items(&pod["spec"]["volumes"])).filter_map(volume_claim).collect()
 }
 
 /// An amount of storage, where it is given in whole GiB.
@@ -135,22 +150,39 @@ impl World {
 
     /// Somebody makes a persistent volume of a driver, bound to a claim of the same name.
     pub fn add_volume(&self, name: &str, driver: &str) {
-        self.add_volume_of(name, driver, "Filesystem");
+        self.add_volume_of(name, driver, "Filesystem", "ReadWriteOnce");
     }
 
     /// The same of one that pods have as a device.
     pub fn add_block_volume(&self, name: &str, driver: &str) {
-        self.add_volume_of(name, driver, "Block");
+        self.add_volume_of(name, driver, "Block", "ReadWriteOnce");
     }
 
-    fn add_volume_of(&self, name: &str, driver: &str, mode: &str) {
+    /// The same of one that one pod may have at a time.
+    pub fn add_volume_for_one_pod(&self, name: &str, driver: &str) {
+        self.add_volume_of(name, driver, "Filesystem", FOR_ONE_POD);
+    }
+
+    /// The first claim of a pod that is for one pod and that another pod of the API has.
+    pub(super) fn claim_in_use(&self, pod: &SimPod) -> Option<String> {
+        let is_for_one = |claim: &&str| {
+            let found = self.api().get("persistentvolumeclaims", NAMESPACE, claim);
+            found.is_some_and(|claim| claim["spec"]["accessModes"] == json!([FOR_ONE_POD]))
+        };
+        let others = self.api().all("pods");
+        let used = claims_in_use(&others);
+        let of_pod = pod.volumes.iter().filter_map(|(_, source)| volume_claim(source));
+        of_pod.filter(|claim| used.contains(claim)).find(is_for_one).map(str::to_owned)
+    }
+
+    fn add_volume_of(&self, name: &str, driver: &str, mode: &str, access: &str) {
         let requests = json!({ "storage": "1Gi" });
         let claim = json!({
             "metadata": { "name": name },
             "spec": {
-                "volumeName": name, "accessModes": ["ReadWriteOnce"], "volumeMode": mode, "resources": { "requests": requests },
+                "volumeName": name, "accessModes": [access], "volumeMode": mode, "resources": { "requests": requests },
             },
-            "status": { "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" } },
+            "status": { "phase": "Bound", "accessModes": [access], "capacity": { "storage": "1Gi" } },
         });
         let claim = self.api().admin("POST", VOLUME_CLAIMS, claim).expect("the first of its name");
         let csi = json!({
@@ -159,7 +191,7 @@ impl World {
         let volume = json!({
             "metadata": { "name": name },
             "spec": {
-                "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" }, "volumeMode": mode, "csi": csi,
+                "accessModes": [access], "capacity": { "storage": "1Gi" }, "volumeMode": mode, "csi": csi,
                 "claimRef": { "namespace": NAMESPACE, "name": name, "uid": claim["metadata"]["uid"] },
             },
             "status": { "phase": "Bound" },
@@ -194,12 +226,8 @@ impl World {
     /// The volumes of drivers with attachments that pods of the node want: by the Node's name of each, driver and handle.
     fn wanted_attachments(&self) -> BTreeMap<String, (String, String)> {
         let pods = self.api().all("pods");
-        let alive = pods.iter().filter(|pod| !is_over(pod));
-        let claims: BTreeSet<&str> = alive
-            .flat_map(|pod| items(&pod["spec"]["volumes"]))
-            .filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
-            .collect();
-        let volumes = claims.into_iter().filter_map(|claim| self.api().get("persistentvolumes", "", claim));
+        let volumes =
+            claims_in_use(&pods).into_iter().filter_map(|claim| self.api().get("persistentvolumes", "", claim));
         let attaches = |driver: &str| {
             let known = self.api().get("csidrivers", "", driver);
             known.is_none_or(|known| known["spec"]["attachRequired"] != false)

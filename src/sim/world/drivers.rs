@@ -75,7 +75,13 @@ impl World {
 
     /// A CSI driver is there from now on, and the cluster knows it. Gives its endpoint.
     pub fn add_csi_driver(&self, name: &str, stages: bool) -> String {
-        let capabilities = NodeCapabilities { stages, measures: true, expands: true, ..NodeCapabilities::default() };
+        let capabilities = NodeCapabilities {
+            stages,
+            measures: true,
+            expands: true,
+            knows_single_node_modes: stages,
+            ..NodeCapabilities::default()
+        };
         lock(&self.node().plugins.volumes).capabilities.insert(name.to_owned(), capabilities);
         let modes: &[&str] = if stages { &["Persistent"] } else { &["Persistent", "Ephemeral"] };
         let spec = json!({
@@ -105,8 +111,15 @@ impl World {
         self.node().plugins.remove(self.node(), endpoint);
     }
 
-    /// Whether a scheduler would place the pod here, as far as devices are known to be here at all.
+    /// Whether a scheduler would place the pod here: devices are known to be here at all, and no other pod of the API has
+    /// a volume that is for one pod.
     pub(super) fn check_placed(&self, pod: &SimPod) -> Result<(), Refused> {
+        if let Some(claim) = self.claim_in_use(pod) {
+            let why = format!(
+                "node has pod using PersistentVolumeClaim {claim} with the same name and ReadWriteOncePod access mode"
+            );
+            return Err(Refused::new(409, "Unschedulable", why));
+        }
         let specs = pod.init.iter().chain(&pod.containers);
         let asked: BTreeSet<String> = specs.flat_map(|spec| spec.devices().into_keys()).collect();
         if asked.is_empty() {

@@ -3,6 +3,7 @@
 pub mod claims;
 pub mod devices;
 pub mod faults;
+pub mod volumes;
 
 use podwright::sim::Options;
 

@@ -136,12 +136,16 @@ impl Volumes {
     }
 
     async fn publish(&self, volume: &str, staging: &str) {
+        self.publish_at(&self.place, capability(), volume, staging).await;
+    }
+
+    async fn publish_at(&self, place: &VolumePlace, capability: Capability, volume: &str, staging: &str) {
         let request = PublishRequest {
             volume: volume.to_owned(),
             publish_context: Texts::new(),
             staging: staging.to_owned(),
-            target: self.target(),
-            capability: capability(),
+            target: target_path("/var/lib/kubelet", place),
+            capability,
             read_only: false,
             secrets: Texts::new(),
             context: Texts::new(),
@@ -156,6 +160,18 @@ fn a_volume_published_over_another_one_is_seen() {
         let volumes = Volumes::begin(&world).await;
         volumes.publish("one", "").await;
         volumes.publish("other", "").await;
+    });
+}
+
+#[test]
+fn a_volume_for_one_pod_that_two_pods_have_is_seen() {
+    trips(ONE_POD, in_cluster(), |world| async move {
+        let volumes = Volumes::begin(&world).await;
+        let other = VolumePlace { uid: "v".into(), ..volumes.place.clone() };
+        lock(&world.node().disk).csi.pods.insert(other.clone(), VolumeData::default());
+        let for_one = || Capability { mode: AccessMode::SingleNodeSingleWriter, ..capability() };
+        volumes.publish_at(&volumes.place, for_one(), "h", "").await;
+        volumes.publish_at(&other, for_one(), "h", "").await;
     });
 }
 

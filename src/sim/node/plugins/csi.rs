@@ -13,10 +13,12 @@ use crate::cri::Mount;
 use crate::logic::plugins::call_error::{CallError, Code};
 use crate::logic::plugins::csi_registration::CsiNodeInfo;
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
-use crate::logic::volumes::csi::requests::{Amounts, ExpandRequest, PublishRequest, StageRequest, Texts, VolumeUse};
+use crate::logic::volumes::csi::requests::{
+    AccessMode, Amounts, ExpandRequest, PublishRequest, StageRequest, Texts, VolumeUse,
+};
 use crate::platform::plugins::{CSI_LIMIT, CsiCalls, OpenCall};
 use crate::platform::volumes::csi::target_path;
-use crate::sim::invariants::{PUBLISHED_ONCE, STAGED_FIRST, STAGED_OUTLIVES, VOLUMES_OUTLIVE};
+use crate::sim::invariants::{ONE_POD, PUBLISHED_ONCE, STAGED_FIRST, STAGED_OUTLIVES, VOLUMES_OUTLIVE};
 use crate::sim::node::Node;
 
 /// A volume that is staged.
@@ -101,7 +103,7 @@ fn unstage(node: &Node, volume: &str, path: &str) -> Outcome {
 }
 
 fn publish(node: &Node, driver: String, order: &PublishRequest) -> Outcome {
-    let PublishRequest { volume, target, staging, .. } = order;
+    let PublishRequest { volume, target, staging, capability, .. } = order;
     let has_folder = lock(&node.disk).csi.pods.keys().any(|place| target_path(ROOT, place) == *target);
     if !has_folder {
         return missing(target);
@@ -109,15 +111,23 @@ fn publish(node: &Node, driver: String, order: &PublishRequest) -> Outcome {
     let is_own = |(name, _): &(&String, &String)| !name.starts_with("csi.storage.k8s.io/");
     let content = order.context.iter().filter(is_own).map(|(name, value)| (name.clone(), value.clone())).collect();
     let published = Published { driver, volume: volume.clone(), staging: staging.clone(), content };
-    let (is_staged, before) = {
+    let (is_staged, other, before) = {
         let mut volumes = lock(&node.plugins.volumes);
+        let is_for_one = capability.mode == AccessMode::SingleNodeSingleWriter;
+        let is_same = |(at, one): &(&String, &Published)| {
+            is_for_one && *at != target && one.volume == *volume && one.driver == published.driver
+        };
+        let other = volumes.published.iter().find(is_same).map(|(at, _)| at.clone());
         let staged = Staged { driver: published.driver.clone(), volume: volume.clone() };
         let is_staged = staging.is_empty() || volumes.staged.get(staging) == Some(&staged);
-        (is_staged, volumes.published.insert(target.clone(), published.clone()))
+        (is_staged, other, volumes.published.insert(target.clone(), published.clone()))
     };
     node.story.tell("driver", format!("publishes {volume} at {target}"));
     if !is_staged {
         node.invariants.broken(STAGED_FIRST, format!("{volume} is published at {target} and not staged"));
+    }
+    if let Some(other) = other {
+        node.invariants.broken(ONE_POD, format!("{volume} is published at {target} and at {other}"));
     }
     if let Some(before) = before.filter(|before| *before != published) {
         node.invariants.broken(PUBLISHED_ONCE, format!("{published:?} is published over {before:?}"));
