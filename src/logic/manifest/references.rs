@@ -62,16 +62,18 @@ fn any_projected(volume: &Volume, is_it: impl Fn(&k8s_openapi::api::core::v1::Vo
     volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()).any(is_it)
 }
 
-/// Secrets of a volume's plugin are refused on every node.
+/// Secrets of most plugins of volumes are refused on every node: nobody mounts such a volume, or only for pods of the API.
 fn uses_refused_secret(volume: &Volume, is_local: bool) -> bool {
-    (!is_local && (volume.secret.is_some() || any_projected(volume, |source| source.secret.is_some())))
+    let of_node = volume.secret.is_some()
+        || any_projected(volume, |source| source.secret.is_some())
+        || volume.iscsi.as_ref().is_some_and(|source| source.secret_ref.is_some());
+    (!is_local && of_node)
         || volume.azure_file.as_ref().is_some_and(|source| !source.secret_name.is_empty())
         || volume.cephfs.as_ref().is_some_and(|source| source.secret_ref.is_some())
         || volume.cinder.as_ref().is_some_and(|source| source.secret_ref.is_some())
         || volume.flex_volume.as_ref().is_some_and(|source| source.secret_ref.is_some())
         || volume.rbd.as_ref().is_some_and(|source| source.secret_ref.is_some())
         || volume.scale_io.is_some()
-        || volume.iscsi.as_ref().is_some_and(|source| source.secret_ref.is_some())
         || volume.storageos.as_ref().is_some_and(|source| source.secret_ref.is_some())
         || volume.csi.as_ref().is_some_and(|source| source.node_publish_secret_ref.is_some())
 }
@@ -132,7 +134,10 @@ mod tests {
         let taken = json!({
             "containers": [from],
             "imagePullSecrets": [{"name": "a"}],
-            "volumes": [{"name": "v", "projected": {"sources": sources}}, {"name": "w", "secret": {"secretName": "a"}}],
+            "volumes": [
+                {"name": "v", "projected": {"sources": sources}}, {"name": "w", "secret": {"secretName": "a"}},
+                {"name": "x", "iscsi": {"targetPortal": "p", "iqn": "i", "lun": 0, "secretRef": {"name": "a"}}},
+            ],
         });
         assert_eq!(judge(taken), None);
         let token = json!([{"secret": {"name": "a"}}, {"serviceAccountToken": {"path": "t"}}]);
@@ -175,6 +180,10 @@ mod tests {
             (json!({"containers": [], "resourceClaims": [{"name": "a"}]}), "resourceclaims"),
             (volume(json!({"secret": {"secretName": "a"}})), "secrets"),
             (volume(json!({"configMap": {"name": "a"}})), "configmaps"),
+            (
+                volume(json!({"iscsi": {"targetPortal": "p", "iqn": "i", "lun": 0, "secretRef": {"name": "a"}}})),
+                "secrets",
+            ),
             (volume(json!({"projected": {"sources": [{"secret": {"name": "a"}}]}})), "secrets"),
             (volume(json!({"projected": {"sources": [{"configMap": {"name": "a"}}]}})), "configmaps"),
             (

@@ -68,6 +68,10 @@ impl fmt::Debug for Token {
 pub trait Objects: Send + Sync {
     /// Whether there are any: an API server, or a folder of the node that stands in for it.
     fn is_connected(&self) -> bool;
+    /// Whether they are of a cluster, which also attaches volumes. A folder of the node does not.
+    fn has_cluster(&self) -> bool {
+        self.is_connected()
+    }
     /// A ConfigMap.
     async fn config_map(&self, namespace: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError>;
     /// A Secret.

@@ -78,6 +78,10 @@ impl Objects for CachedLocalObjects {
         true
     }
 
+    fn has_cluster(&self) -> bool {
+        false
+    }
+
     async fn config_map(&self, namespace: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError> {
         config_map_of(&self.0, namespace, name).await
     }

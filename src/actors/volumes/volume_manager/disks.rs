@@ -30,7 +30,7 @@ impl MountTask {
     /// would ever list it.
     async fn listed(&self, name: &str, unique_name: &str) -> Result<(), TaskFailure> {
         (self.csi.attaches)(unique_name.to_owned());
-        if !self.objects.is_connected() {
+        if !self.objects.has_cluster() {
             return Ok(());
         }
         let began = self.timing.clock.uptime();

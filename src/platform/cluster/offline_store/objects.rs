@@ -156,6 +156,10 @@ impl Objects for RememberedObjects {
         self.inner.is_connected()
     }
 
+    fn has_cluster(&self) -> bool {
+        self.inner.has_cluster()
+    }
+
     async fn config_map(&self, namespace: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError> {
         let answer = self.inner.config_map(namespace, name).await;
         self.remember(format!("configmap/{namespace}/{name}"), answer).await

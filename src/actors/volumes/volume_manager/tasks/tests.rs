@@ -36,6 +36,8 @@ struct Api {
     silent: bool,
     /// Whether it is only what a node without an API server has.
     standalone: bool,
+    /// Whether it is a folder of such a node.
+    is_folder: bool,
     /// Changes of the claim's status; the claim itself stays.
     patches: Mutex<Vec<Value>>,
 }
@@ -58,6 +60,9 @@ impl Api {
 impl Objects for Api {
     fn is_connected(&self) -> bool {
         !self.standalone
+    }
+    fn has_cluster(&self) -> bool {
+        !self.standalone && !self.is_folder
     }
     async fn config_map(&self, _: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError> {
         self.find("configmap", name).await

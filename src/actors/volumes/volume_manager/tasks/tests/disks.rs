@@ -30,6 +30,8 @@ fn a_disk_waits_for_the_node_and_gets_the_texts_of_its_secret() {
     let texts = ChapTexts([("node.session.auth.password".to_owned(), "hush".to_owned())].into());
     assert_eq!(order(&outcome).chap, texts);
     assert!(outcome.result.expect("mounted").relabel);
+    let in_folder = mount(Api { is_folder: true, ..api(&[secret()]) }, iscsi());
+    assert_eq!(order(&in_folder).chap, texts, "nobody attaches volumes here, though there are objects");
     let missing = alone(&[]);
     let text = "MountVolume.NewMounter initialization failed for volume \"v\" : couldn't get secret ns/chap error: secret \
                 \"chap\" not found";
