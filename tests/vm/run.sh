@@ -5,7 +5,7 @@
 # PODWRIGHT=<file>  takes this executable instead of building one
 # MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory),
 #                   shutdown (a reboot with pods of three priorities), package (the Debian package), disks (iSCSI and Fibre
-#                   Channel), power (losses of power),
+#                   Channel), namespaces (user namespaces and project quotas, on a newer Debian), power (losses of power),
 #                   and by their names alone kubeadm and join (in place of the kubelet of a node that `kubeadm init` or
 #                   `kubeadm join` made; KUBEBUILDER_ASSETS has kubeadm, kubelet, kubectl, etcd, kube-apiserver,
 #                   kube-controller-manager and kube-scheduler 1.36.2)
@@ -51,13 +51,17 @@ status=0
 # The machines do what the page tells an administrator to do.
 cp tests/vm/common.sh tests/vm/cluster.sh docs/operations.md "$stage/"
 echo "${LOSSES:-50}" >"$stage/losses"
-for machine in ${MACHINES:-guest hardware shutdown package disks power}; do
-    files=() limit=3000
+for machine in ${MACHINES:-guest hardware shutdown package disks namespaces power}; do
+    files=() limit=3000 image=()
     case $machine in
     guest | shutdown | disks) size=(--memory 1024) ;;
     # It boots often, and one processor is up sooner.
     power) size=(--memory 1024 --smp 1) limit=$((1200 + ${LOSSES:-50} * 120)) ;;
     hardware) size=(--memory 1536 --smp 4 --numa 2) ;;
+    namespaces)
+        size=(--memory 1024)
+        image=(NODE_VM_SUITE=forky NODE_VM_PACKAGES="mount xfsprogs jq" NODE_VM_DIR="$(realpath -m "${NODE_VM_DIR:-target/vm}")/forky")
+        ;;
     package)
         size=(--memory 1024)
         stage_packages
@@ -75,10 +79,10 @@ for machine in ${MACHINES:-guest hardware shutdown package disks power}; do
         files=("$packages"/*-1_*.deb
             "$KUBEBUILDER_ASSETS"/{kubeadm,kubelet,kubectl,etcd,kube-apiserver,kube-controller-manager,kube-scheduler})
         ;;
-    *) die "there is no machine $machine: guest, hardware, shutdown, package, disks, power, kubeadm, join" ;;
+    *) die "there is no machine $machine: guest, hardware, shutdown, package, disks, namespaces, power, kubeadm, join" ;;
     esac
     ended=0
-    tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-$limit}" --out "$out/$machine" \
+    env ${image[@]+"${image[@]}"} tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-$limit}" --out "$out/$machine" \
         "tests/vm/$machine.sh" "$stage"/* ${files[@]+"${files[@]}"} || ended=$?
     [ "$ended" = 0 ] && continue
     say "the tests of the machine $machine ended with status $ended; journal and console are in $out/$machine"
