@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs in a virtual machine of two NUMA nodes with two processors each, as root: containers with CPUs and memory of their
-# own, processors that go and come, and memory that runs short, all on cgroup version 2 with systemd's driver.
+# own, processors and memory that go and come, and memory that runs short, all on cgroup version 2 with systemd's driver.
 # shellcheck source=tests/vm/common.sh
 . "$NODE_VM_FILES/common.sh"
 
@@ -62,9 +62,9 @@ reservedMemory:
     check "the CPUs are everybody's after the pod" within 120 has loose cpuset.cpus.effective 0-3
 }
 
-# Processors go and come while the agent runs (KEP-3953): the share of all pods follows.
+# Processors and memory go and come while the agent runs (KEP-3953): what all pods may have follows.
 test_hotplug() {
-    local all
+    local all limit total
     echo "--- hotplug"
     systemctl stop podwright
     rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state
@@ -75,7 +75,24 @@ test_hotplug() {
     check "systemd has it, too" isnt "$(systemctl show -P CPUWeight kubepods.slice)" "$all"
     echo 1 >/sys/devices/system/cpu/cpu3/online
     check "it is back, and so is their share" within 60 file_has /sys/fs/cgroup/kubepods.slice/cpu.weight "$all"
+    limit=$(cat /sys/fs/cgroup/kubepods.slice/memory.max) total=$(memory_kib)
+    check "memory is taken away" set_slot offline
+    check "and the machine has less" [ "$(memory_kib)" -lt "$total" ]
+    total=$((total - $(memory_kib)))
+    check "pods may have less by as much" within 60 file_has /sys/fs/cgroup/kubepods.slice/memory.max $((limit - total * 1024))
+    check "it is given again" set_slot online_movable
+    check "and so are the pods' limits" within 60 file_has /sys/fs/cgroup/kubepods.slice/memory.max "$limit"
     check "the pod runs on" container_runs loose
+}
+memory_kib() { awk '$1 == "MemTotal:" { print $2 }' /proc/meminfo; }
+# The blocks of the slot: those that the kernel may give back.
+set_slot() { # STATE
+    local block done=1
+    for block in /sys/devices/system/memory/memory*; do
+        grep -qE 'Movable' "$block/valid_zones" || [ "$(cat "$block/state")" = offline ] || continue
+        echo "$1" >"$block/state" && done=0
+    done
+    return $done
 }
 weight_is_below() { [ "$(cat /sys/fs/cgroup/kubepods.slice/cpu.weight)" -lt "$1" ]; }
 
@@ -91,7 +108,7 @@ test_memory() {
     cat >"$MANIFESTS/greedy.yaml" <<'YAML'
 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"greedy","namespace":"default"},"spec":{"terminationGracePeriodSeconds":1,
 "containers":[{"name":"greedy","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent",
-"command":["busybox","awk","BEGIN { for (i = 0; i < 125; i++) kept[i] = sprintf(\"%8000000s\", \"\"); while (1) system(\"sleep 100\") }"]}]}}
+"command":["busybox","awk","BEGIN { for (i = 0; i < 155; i++) kept[i] = sprintf(\"%8000000s\", \"\"); while (1) system(\"sleep 100\") }"]}]}}
 YAML
     check "the agent sees that little is left" within 300 journal_says 'reason="EvictionThresholdMet"'
     check "it names no pod from a file" within 60 journal_says 'no pods are active to evict'

@@ -57,7 +57,8 @@ for machine in ${MACHINES:-guest hardware shutdown package disks namespaces powe
     guest | shutdown | disks) size=(--memory 1024) ;;
     # It boots often, and one processor is up sooner.
     power) size=(--memory 1024 --smp 1) limit=$((1200 + ${LOSSES:-50} * 120)) ;;
-    hardware) size=(--memory 1536 --smp 4 --numa 2) ;;
+    # The slot's memory is the kernel's for what it can move, and can so be taken away again.
+    hardware) size=(--memory 1536 --smp 4 --numa 2 --slot 256 --append memhp_default_state=online_movable) ;;
     namespaces)
         size=(--memory 1024)
         image=(NODE_VM_SUITE=forky NODE_VM_PACKAGES="mount xfsprogs jq" NODE_VM_DIR="$(realpath -m "${NODE_VM_DIR:-target/vm}")/forky")
