@@ -88,8 +88,7 @@ spec:
         readinessProbe: {httpGet: {path: /healthz, port: 80}, timeoutSeconds: 10}
         volumeMounts: [{name: shop, mountPath: /etc/shop}]
 YAML
-    # The server checks it; kubectl's own check needs descriptions of all kinds, which a slow machine takes long for.
-    check "the cluster takes a Deployment" within 600 k apply --validate=false -f /root/shop.yaml
+    check "the cluster takes a Deployment" within 600 k apply -f /root/shop.yaml
     check "two pods of a Deployment are Ready" within 900 replicas_ready 2
     before=$(shop_containers)
     check "four tasks are those of the Deployment" is "$(wc -l <<<"$before")" 4
