@@ -1,6 +1,7 @@
 //! The pod's life, checked without a runtime: named cases, and properties against a small model of one.
 
 mod absent;
+mod back_offs;
 mod cases;
 mod claims;
 mod clock;

@@ -8,7 +8,7 @@ use litemap::LiteMap;
 
 use crate::logic::model::backoff::{BackoffPolicy, CrashLoops};
 use crate::logic::model::ids::ContainerId;
-use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod, SandboxState};
 use crate::logic::model::time::{Clocks, Steady};
 use crate::logic::pods::container_actions::StartContainer;
 use crate::logic::pods::pod_containers::{all_containers, find_container};
@@ -95,16 +95,21 @@ impl Restarts {
     }
 
     /// After a restart of the agent the back-off goes on from what the runtime still holds. Only then: later a container
-    /// without an entry is one that changed, whose back-off starts over (POD-19).
+    /// without an entry is one that changed, whose back-off starts over (POD-19). And only in a sandbox that still runs:
+    /// what ended with its sandbox, as when the machine lost its power, did not crash.
     pub fn recover(&mut self, pod: &Pod, hashes: &LiteMap<String, String>, seen: &RuntimePod, now: Clocks) {
         if std::mem::replace(&mut self.recovered, true) {
             return;
         }
+        let Some(sandbox) = seen.sandbox().filter(|sandbox| sandbox.state == SandboxState::Ready) else { return };
+        let is_in_it = |one: &RuntimeContainer| one.sandbox_id == sandbox.id || one.sandbox_id.as_str().is_empty();
         for (_, container) in all_containers(pod) {
             let mut instances = seen.instances(&container.name);
             let same = |newest: &&RuntimeContainer| hashes.get(&container.name) == Some(&newest.hash);
-            if let Some(newest) = instances.next().filter(same) {
-                let previous_finished = instances.next().map(|instance| instance.finished_at);
+            let Some(newest) = instances.next().filter(same) else { continue };
+            let previous = instances.next();
+            if is_in_it(newest) && previous.is_none_or(is_in_it) {
+                let previous_finished = previous.map(|instance| instance.finished_at);
                 self.crash_loops.recover(&container, newest, previous_finished, now);
             }
         }

@@ -381,63 +381,6 @@ fn a_container_that_the_runtime_does_not_stop_is_stopped_again_after_a_pause() {
     assert_eq!(script.passes(10), ["kill a0 30s"]);
 }
 
-/// Ends the container's newest instance now; says after how many seconds its next start begins.
-fn crash(script: &mut Script, pod: &Pod, restart_count: u32) -> f64 {
-    let instance = RuntimeContainer { created_at: script.moment, ..running(pod, "a", restart_count) };
-    let ended = exited(&instance, 1, script.moment);
-    // The one before was removed by the collector of dead containers.
-    let mut actions = script.sees(&[ready(0)], &[ended]);
-    if restart_count > 0 {
-        assert_eq!(actions, [format!("confirm a{}", restart_count - 1)]);
-        actions = script.confirms(&[], &[]);
-    }
-    let wait = script.wakes_in().unwrap_or(0.0);
-    if wait > 0.0 {
-        assert_eq!(actions, NOTHING);
-        assert_eq!(script.life.start_errors()["a"].reason, StartReason::CrashLoopBackOff);
-        assert_eq!(script.passes(wait as u64 - 1), NOTHING);
-        assert_eq!(script.passes(1), ["image a"]);
-    } else {
-        assert_eq!(actions, ["image a"]);
-    }
-    let next = restart_count + 1;
-    assert_eq!(script.ends(image_there("a")), [format!("start a {next} in s0 of app:1")]);
-    script.ends(started("a", &format!("a{next}")));
-    wait
-}
-
-#[test]
-fn a_container_that_crashes_again_and_again_waits_longer_and_longer() {
-    let pod = a_pod("Always", &[], &["a"]);
-    let mut script = Script::running(pod.clone());
-    let waits: Vec<f64> = (0..8).map(|count| crash(&mut script, &pod, count)).collect();
-    assert_eq!(waits, [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]);
-}
-
-#[test]
-fn a_new_image_starts_the_back_off_over() {
-    let pod = a_pod("Always", &[], &["a"]);
-    let mut script = Script::running(pod.clone());
-    for count in 0..4 {
-        crash(&mut script, &pod, count);
-    }
-    let ended = exited(&running(&pod, "a", 4), 1, script.moment);
-    assert_eq!(script.sees(&[ready(0)], &[ended]), ["confirm a3"]);
-    assert_eq!(script.confirms(&[], &[]), NOTHING);
-    assert_eq!(script.wakes_in(), Some(80.0));
-    let newer = with_image(pod, "a", "app:2");
-    assert_eq!(script.step(Input::Spec(Arc::new(newer))), ["image a"]);
-}
-
-#[test]
-fn after_a_restart_of_the_agent_the_back_off_goes_on() {
-    let pod = a_pod("Always", &[], &["a"]);
-    let mut script = Script::unseen(pod.clone());
-    let ended = exited(&running(&pod, "a", 3), 1, script.moment);
-    assert_eq!(script.sees(&[ready(0)], &[ended]), ["prepare"]);
-    assert_eq!(script.wakes_in(), Some(40.0));
-}
-
 #[test]
 fn without_a_network_only_pods_on_the_nodes_network_begin() {
     let problem = Some("cni config uninitialized".to_owned());
