@@ -11,6 +11,10 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Moment;
     /// How long the agent has run. It never goes back.
     fn uptime(&self) -> Duration;
+    /// How long the machine has run, suspended or not. One that is played has always run.
+    fn machine_uptime(&self) -> Duration {
+        Duration::MAX
+    }
     /// The next place in the order of everything that happens here.
     fn stamp(&self) -> Stamp;
 }
@@ -38,6 +42,12 @@ impl Clock for SystemClock {
 
     fn uptime(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Where the kernel does not tell, the machine has always run.
+    fn machine_uptime(&self) -> Duration {
+        let told = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
+        told.map_or(Duration::MAX, Duration::from)
     }
 
     fn stamp(&self) -> Stamp {

@@ -138,9 +138,13 @@ impl RuntimeService for PlayedRuntime {
     async fn run_pod_sandbox(&self, _: &PodSandboxConfig, _: &str) -> CriResult<SandboxId> {
         not_played()
     }
+    /// One that begins with `stuck` cannot be stopped.
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> CriResult<()> {
         self.note(format!("StopPodSandbox {id}"));
-        Ok(())
+        match id.as_str().starts_with("stuck") {
+            true => Err(CriError::Unavailable { message: format!("{id} is damaged") }),
+            false => Ok(()),
+        }
     }
     async fn remove_pod_sandbox(&self, _: &SandboxId) -> CriResult<()> {
         not_played()

@@ -191,8 +191,9 @@ impl Actor for PodWorker {
 
 impl PodWorker {
     fn now(&self, context: &Context<PodWorkerMsg>) -> Now {
-        let jitter = self.site.tools.adapters.chance.next();
-        Now { moment: context.now(), uptime: context.clock().uptime(), stamp: context.clock().stamp(), jitter }
+        let (clock, jitter) = (context.clock(), self.site.tools.adapters.chance.next());
+        let (uptime, machine_uptime) = (clock.uptime(), clock.machine_uptime());
+        Now { moment: context.now(), uptime, machine_uptime, stamp: clock.stamp(), jitter }
     }
 
     /// Takes what a message says beside the pod's life; gives what it is to that.

@@ -10,6 +10,16 @@ use crate::logic::pods::container_actions::{ResetContainer, StartContainer};
 use crate::logic::pods::pod_resize::ResizeWork;
 use crate::logic::pods::wait::Awaited;
 
+/// A sandbox to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopSandbox {
+    /// Which one.
+    pub id: SandboxId,
+    /// Whether the pod goes on although the runtime cannot stop it: nothing of it runs, and its network went when the machine
+    /// was started anew. Its removal is tried again by the collector of garbage.
+    pub may_fail: bool,
+}
+
 /// An action of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -68,7 +78,7 @@ pub enum Action {
         /// Containers that run, by ID and name.
         containers: Vec<(ContainerId, String)>,
         /// All sandboxes.
-        sandboxes: Vec<SandboxId>,
+        sandboxes: Vec<StopSandbox>,
         /// Time to end.
         grace: Duration,
         /// Whether a new sandbox is to follow.

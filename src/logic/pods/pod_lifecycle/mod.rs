@@ -41,7 +41,7 @@ use crate::logic::pods::wait::{Awaited, Problem, StageWait};
 use crate::logic::probes::probe_kind::ProbeKind;
 use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::volumes::volume_states::MountedVolumes;
-pub use action::Action;
+pub use action::{Action, StopSandbox};
 pub use demand::{Demand, Demanded};
 pub use job::{Absent, ClaimFailure, Found, Job, JobEnd, Remains, SandboxFailure, StartFailure, Started};
 pub use now::Now;
@@ -312,6 +312,7 @@ impl PodLifecycle {
                     self.resizing.note_starting(self.desired.pod().map(AsRef::as_ref), &start.name);
                 }
                 Action::KillPod { grace, sandboxes, .. } => {
+                    let sandboxes = sandboxes.iter().map(|stop| stop.id.clone());
                     self.stops.begin(now.uptime.saturating_add(*grace), sandboxes);
                 }
                 Action::RemoveContainers(ids) => self.sight.note_removing(ids.iter()),

@@ -15,6 +15,8 @@ pub struct Now {
     pub moment: Moment,
     /// How long the agent has run.
     pub uptime: Duration,
+    /// How long the machine has run.
+    pub machine_uptime: Duration,
     /// Order.
     pub stamp: Stamp,
     /// In 0..1, seeded: spreads retries.
@@ -28,6 +30,11 @@ impl Now {
 
     pub(super) fn steady(&self) -> Steady {
         Steady::at(self.uptime)
+    }
+
+    /// Whether the machine was started anew since then. An event in the future is no older than the machine.
+    pub(super) fn is_before_boot(&self, event: Moment) -> bool {
+        self.moment.since(event) > self.machine_uptime
     }
 
     /// Which of the running instances an earlier agent started, judged when the pod is looked at first. One whose start is

@@ -5,13 +5,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodLifecycle;
-use super::action::Action;
+use super::action::{Action, StopSandbox};
 use super::job::Job;
 use super::now::Now;
 use super::parts::course::Stage;
 use super::parts::desired::own_grace;
 use super::problems::progress;
-use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::model::runtime_pod::{RuntimePod, RuntimeSandbox, SandboxState};
 use crate::logic::pods::container_actions::{self, PlanInput, PodPlan, ResetContainer};
 use crate::logic::pods::wait::Awaited;
 
@@ -184,7 +184,11 @@ impl PodLifecycle {
             return vec![];
         }
         let containers = seen.running().map(|container| (container.id.clone(), container.name.clone())).collect();
-        let sandboxes = seen.sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect();
+        let stop = |sandbox: &RuntimeSandbox| StopSandbox {
+            id: sandbox.id.clone(),
+            may_fail: sandbox.state != SandboxState::Ready && now.is_before_boot(sandbox.created_at),
+        };
+        let sandboxes = seen.sandboxes.iter().map(stop).collect();
         vec![Action::KillPod { containers, sandboxes, grace, replace }]
     }
 

@@ -71,6 +71,7 @@ struct Script {
     stamp: u64,
     moment: Moment,
     uptime: Duration,
+    machine_uptime: Duration,
     /// The last remains that were to be removed.
     remains: Remains,
     /// The last objects that were asked about.
@@ -111,6 +112,7 @@ impl Script {
             stamp: 1,
             moment: BEGINNING,
             uptime: Duration::ZERO,
+            machine_uptime: Duration::MAX,
             remains: Remains::default(),
             absent: Absent::default(),
         }
@@ -128,7 +130,8 @@ impl Script {
 
     fn now(&mut self) -> Now {
         self.stamp += 1;
-        Now { moment: self.moment, uptime: self.uptime, stamp: Stamp(self.stamp), jitter: 0.0 }
+        let Self { moment, uptime, machine_uptime, .. } = *self;
+        Now { moment, uptime, machine_uptime, stamp: Stamp(self.stamp), jitter: 0.0 }
     }
 
     fn step(&mut self, input: Input) -> Vec<String> {
@@ -226,8 +229,9 @@ fn words(action: &Action) -> String {
             format!("resize [{}]{}", names.join(" "), if work.pod.is_some() { " and pod" } else { "" })
         }
         Action::KillPod { containers, sandboxes, grace, replace } => {
-            let ids = containers.iter().map(|(id, _)| id.as_str()).chain(sandboxes.iter().map(SandboxId::as_str));
-            let what: Vec<&str> = ids.collect();
+            let sandbox = |stop: &StopSandbox| format!("{}{}", stop.id, if stop.may_fail { "?" } else { "" });
+            let ids = containers.iter().map(|(id, _)| id.to_string()).chain(sandboxes.iter().map(sandbox));
+            let what: Vec<String> = ids.collect();
             let verb = if *replace { "replace" } else { "end" };
             format!("{verb} [{}] {}s", what.join(" "), grace.as_secs())
         }

@@ -15,10 +15,10 @@ use super::site::{JobSite, field_path};
 use crate::actors::kit::trace::Cause;
 use crate::cri::CriError;
 use crate::logic::events::reasons::EventReason;
-use crate::logic::model::ids::{ContainerId, SandboxId};
+use crate::logic::model::ids::ContainerId;
 use crate::logic::pods::container_actions::ResetContainer;
 use crate::logic::pods::hooks::{STOP_GRACE_MIN, left_of, named, stop_order};
-use crate::logic::pods::pod_lifecycle::JobEnd;
+use crate::logic::pods::pod_lifecycle::{JobEnd, StopSandbox};
 
 /// The runtime's grace period for a container that gets no time: the least that it is ever given (POD-08).
 const NO_GRACE: Duration = Duration::from_secs(2);
@@ -107,7 +107,7 @@ impl JobSite {
         self,
         pod: Option<Arc<Pod>>,
         stops: Vec<Stop>,
-        sandboxes: Vec<SandboxId>,
+        sandboxes: Vec<StopSandbox>,
         kill: Kill,
         cause: Cause,
     ) -> JobEnd {
@@ -122,9 +122,16 @@ impl JobSite {
             stopped.err().map(|error| failed("KillContainer", &stop.name, "KillContainerError", &error))
         });
         let mut problems: Vec<String> = join_all(all).await.into_iter().flatten().collect();
-        for sandbox in &sandboxes {
-            if let Err(error) = self.tools.adapters.runtime.stop_pod_sandbox(sandbox).await {
-                problems.push(failed("KillPodSandbox", self.uid.as_str(), "KillPodSandboxError", &error));
+        for StopSandbox { id, may_fail } in &sandboxes {
+            match self.tools.adapters.runtime.stop_pod_sandbox(id).await {
+                Ok(()) => {}
+                Err(error) if *may_fail => {
+                    let uid = &self.uid;
+                    tracing::warn!(pod = %uid, sandbox = %id, %error, "A sandbox from before the machine's boot stays");
+                }
+                Err(error) => {
+                    problems.push(failed("KillPodSandbox", self.uid.as_str(), "KillPodSandboxError", &error));
+                }
             }
         }
         JobEnd::PodKilled(joined(problems))

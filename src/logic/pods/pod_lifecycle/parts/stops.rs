@@ -19,8 +19,8 @@ pub struct Stops {
 
 impl Stops {
     /// A stop begins that is to be over by then.
-    pub fn begin(&mut self, until: Duration, sandboxes: &[SandboxId]) {
-        (self.until, self.begun) = (Some(until), sandboxes.to_vec());
+    pub fn begin(&mut self, until: Duration, sandboxes: impl Iterator<Item = SandboxId>) {
+        (self.until, self.begun) = (Some(until), sandboxes.collect());
     }
 
     /// The stop has ended.
@@ -86,10 +86,10 @@ mod tests {
         assert!(!stops.are_due(&seen), "there is nothing");
         seen.sandboxes = vec![sandbox("s0", SandboxState::NotReady)];
         assert!(stops.are_due(&seen), "its network may be left");
-        stops.begin(Duration::from_secs(30), &["s0".into()]);
+        stops.begin(Duration::from_secs(30), ["s0".into()].into_iter());
         stops.end(false);
         assert!(stops.are_due(&seen), "the stop failed");
-        stops.begin(Duration::from_secs(30), &["s0".into()]);
+        stops.begin(Duration::from_secs(30), ["s0".into()].into_iter());
         stops.end(true);
         assert!(!stops.are_due(&seen));
         seen.sandboxes.push(sandbox("s1", SandboxState::NotReady));
@@ -100,7 +100,7 @@ mod tests {
     fn only_a_stop_that_ends_sooner_takes_the_place_of_one() {
         let mut stops = Stops::default();
         assert!(!stops.would_be_sooner(Duration::ZERO), "none is under way");
-        stops.begin(Duration::from_secs(30), &[]);
+        stops.begin(Duration::from_secs(30), [].into_iter());
         assert!(stops.would_be_sooner(Duration::from_secs(29)) && !stops.would_be_sooner(Duration::from_secs(30)));
     }
 }

@@ -76,3 +76,23 @@ fn pod_19_what_ended_with_its_sandbox_did_not_crash() {
     let first = RuntimeContainer { sandbox_id: "s1".into(), ..exited(&running(&pod, "a", 51), 1, script.moment) };
     assert_eq!(script.sees(&[ready(1), stopped(0)], &[first, cut_off]), ["prepare", "image a"], "its first end here");
 }
+
+/// CRI-19: of a dead sandbox from before the machine's boot nothing is left that its stop could take down.
+#[test]
+fn cri_19_a_stop_may_fail_where_the_machine_was_started_anew() {
+    for (sandbox, machine_uptime, expected) in
+        [(stopped(0), 59, "replace [s0?] 30s"), (stopped(0), 60, "replace [s0] 30s"), (ready(0), 59, "prepare")]
+    {
+        let pod = a_pod("Always", &[], &["a"]);
+        let mut script = Script::unseen(pod.clone());
+        script.moment = script.moment.plus(Duration::from_secs(60));
+        script.machine_uptime = Duration::from_secs(machine_uptime);
+        let is_ready = sandbox.state == SandboxState::Ready;
+        let there = running(&pod, "a", 0);
+        let container = if is_ready { there } else { exited(&there, 255, script.moment) };
+        assert_eq!(script.sees(&[sandbox], &[container]), [expected]);
+        if is_ready {
+            assert_eq!(script.removed(None), ["cancel Prepare", "inspect"], "what runs has to be stopped");
+        }
+    }
+}

@@ -254,7 +254,13 @@ impl Node {
 
     fn step(&mut self, input: Input) {
         self.stamp += 1;
-        let now = Now { moment: self.moment, uptime: self.uptime, stamp: Stamp(self.stamp), jitter: 0.5 };
+        let now = Now {
+            moment: self.moment,
+            uptime: self.uptime,
+            machine_uptime: Duration::MAX,
+            stamp: Stamp(self.stamp),
+            jitter: 0.5,
+        };
         let actions = self.life.step(input, now);
         self.check_progress();
         for action in actions {
@@ -368,7 +374,7 @@ impl Node {
         }
         let Underway { action, job, done, .. } = self.jobs.remove(which);
         if let (Action::KillPod { sandboxes, .. }, Fate::Well) = (action, fate) {
-            self.stopped.extend(sandboxes);
+            self.stopped.extend(sandboxes.into_iter().map(|stop| stop.id));
         }
         let lost = || JobEnd::lost(job.clone(), "unwell".to_owned());
         let end = match fate {
@@ -415,6 +421,7 @@ impl Node {
             Action::KillPod { containers, sandboxes, .. } => {
                 let ids: Vec<ContainerId> = containers.into_iter().map(|(id, _)| id).collect();
                 self.stop(&ids);
+                let sandboxes: Vec<_> = sandboxes.into_iter().map(|stop| stop.id).collect();
                 self.stop_sandboxes(&sandboxes);
                 JobEnd::PodKilled(Ok(()))
             }

@@ -142,8 +142,7 @@ fn what_a_running_container_has_yet_to_do_is_waited_for() {
 /// The script, going on after a success of that probe, if there was one.
 fn script_with(script: &Script, kind: ProbeKind, succeeded: bool) -> Script {
     let (life, remains, absent) = (script.life.clone(), script.remains.clone(), script.absent.clone());
-    let mut script =
-        Script { life, remains, absent, stamp: script.stamp, moment: script.moment, uptime: script.uptime };
+    let mut script = Script { life, remains, absent, ..*script };
     if succeeded {
         script.step(Input::Probed { container: "app0".into(), kind, healthy: true });
     }

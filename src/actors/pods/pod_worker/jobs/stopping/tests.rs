@@ -38,7 +38,7 @@ impl Setup {
         let before = self.played.runtime().calls("").len();
         let stops = containers.iter().map(|(id, name)| Stop::with_pod(ContainerId::from(*id), (*name).to_owned()));
         let kill = Kill { grace: Duration::from_secs(grace), replace: false, address: None };
-        let sandboxes = vec![SandboxId::from("box")];
+        let sandboxes = vec![StopSandbox { id: "box".into(), may_fail: false }];
         let pod = Some(Arc::clone(&self.pod));
         let ended = self.site.clone().kill_pod(pod, stops.collect(), sandboxes, kill, Cause::outside("test")).await;
         let calls = self.played.runtime().calls("").split_off(before);
@@ -175,4 +175,20 @@ async fn dead_containers_are_removed_each_whatever_becomes_of_the_others() {
     assert_eq!(asked, ids.each_ref().map(|id| format!("RemoveContainer {id}")));
     let JobEnd::Removed(Err(why)) = ended else { panic!("{ended:?}") };
     assert!(why.contains("kept-1 is in use") && why.contains("kept-2 is in use") && !why.contains("old"), "{why}");
+}
+
+/// CRI-19: what the machine's boot took down already holds up nobody; any other sandbox does.
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_from_before_the_boot_may_stay() {
+    let setup = Setup::new(json!({ "containers": [] }));
+    for (may_fail, expected) in [(true, None), (false, Some("stuck-1 is damaged"))] {
+        let sandboxes = ["stuck-1", "box"].map(|id| StopSandbox { id: id.into(), may_fail }).to_vec();
+        let kill = Kill { grace: Duration::ZERO, replace: true, address: None };
+        let ended = setup.site.clone().kill_pod(None, vec![], sandboxes, kill, Cause::outside("test")).await;
+        let JobEnd::PodKilled(ended) = ended else { panic!("{ended:?}") };
+        let why = ended.err();
+        assert_eq!(why.is_some(), expected.is_some(), "{why:?}");
+        assert!(expected.is_none_or(|expected| why.unwrap().contains(expected)));
+    }
+    assert_eq!(setup.played.runtime().calls("StopPodSandbox box").len(), 2, "the other is stopped all the same");
 }
