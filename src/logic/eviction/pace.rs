@@ -19,7 +19,7 @@ const PACE_ABRUPT: Duration = Duration::from_secs(1);
 fn abrupt_rate(resource: Resource, kernel_tells: bool) -> Option<u64> {
     match resource {
         Resource::Memory => (!kernel_tells).then_some(1 << 30),
-        Resource::EphemeralStorage => Some(256 << 20),
+        Resource::EphemeralStorage => Some(1 << 30),
         Resource::Inodes => Some(20_000),
         Resource::Pids => Some(10_000),
     }
@@ -88,7 +88,7 @@ mod tests {
         let thresholds = [threshold(Signal::NodeFsAvailable, 100), threshold(Signal::PidAvailable, 10)];
         for (bytes, pids, seconds) in [
             (100 << 30, 1 << 22, 10),
-            (1 << 30, 1 << 22, 3),
+            (3 << 30, 1 << 22, 2),
             (200 << 20, 1 << 22, 1),
             (50, 1 << 22, 10),
             (100 << 30, 32_768, 3),
