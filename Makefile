@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster bench-scale fuzz mutants dist fmt lint unit live clean-runs
+.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster bench-pressure bench-scale fuzz mutants dist fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -9,7 +9,7 @@ HOURS ?= 1
 KILLS ?= 50
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## a standalone node with two pods on a private containerd, until Ctrl-C (root, Debian)
 	@exec scripts/run.sh
@@ -37,6 +37,9 @@ bench: ## memory, processor time and reaction times on a real containerd (root, 
 
 bench-cluster: ## what the node of a cluster asks the API server, and how soon that sees what it did
 	@exec scripts/bench-cluster.sh
+
+bench-pressure: ## what eviction and the managers cost a quiet node, and how soon a pod goes once memory or a disk runs short
+	@exec scripts/bench-pressure.sh
 
 bench-scale: ## what one change costs on a simulated node of 10 to 1,000 pods, the longest turn, the latest probe
 	@exec cargo run --profile quick --locked --features sim --example scale
