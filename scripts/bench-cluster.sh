@@ -13,6 +13,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
+# shellcheck source=scripts/bench-lib.sh
+. scripts/bench-lib.sh
 
 PODS=${1:-30}
 STEADY=${STEADY:-120}
@@ -22,11 +24,8 @@ WAVES=6 WAVE=10 # pods of one round, so many at a time
 ROUNDS=3 # deletions, with and without the agent; their medians are told
 dir=$PWD/target/bench/c$$ agent="" proxy="" node=bench socket_flag=()
 
-figure() { printf '%-60s %10s %s\n' "$1" "$2" "$3"; }
-kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$dir/cluster/pki/admin.conf" "$@"; }
 audit() { "$figures" "$dir/cluster/audit.log" "$@"; }
 value() { grep -o "$1=[0-9]*" | cut -d= -f2; }
-memory_kib() { awk -v key="$2:" '$1 == key { sum += $2 } END { print sum + 0 }' "/proc/$1/smaps_rollup"; }
 # The highest of a memory, looked at each second.
 highest_kib() { # PID KEY SECONDS
     local highest=0 now end=$((SECONDS + $3))
@@ -56,7 +55,6 @@ runtime_part() { # BEFORE AFTER
             printf "%.0f\n", total * 1000
         }' "$1" "$2"
 }
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 now() { date -u +%Y-%m-%dT%H:%M:%S.%NZ; }
 
 clean_up() {
@@ -68,12 +66,10 @@ clean_up() {
     exit "$status"
 }
 
-start_agent() { # [EXECUTABLE]
-    choose_socket "${1:-$PODWRIGHT}" "$dir/kubelet/podwright.sock"
-    setsid env --default-signal=INT,QUIT "${1:-$PODWRIGHT}" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
-        --cert-dir "$dir/pki" --hostname-override "$node" --kubeconfig "$dir/cluster/pki/kubelet.conf" \
-        ${socket_flag[@]+"${socket_flag[@]}"} </dev/null >>"$dir/agent.log" 2>&1 &
-    agent=$!
+join_agent() { # [EXECUTABLE]
+    local executable=${1:-$PODWRIGHT}
+    choose_socket "$executable" "$dir/kubelet/podwright.sock"
+    start_agent "$executable" --kubeconfig "$dir/cluster/pki/kubelet.conf"
 }
 
 pods() { # PREFIX COUNT
@@ -164,11 +160,6 @@ YAML
     kubectl_ delete configmap words >/dev/null
 }
 
-end_agent() {
-    kill -TERM "$agent"
-    wait "$agent" || true
-}
-
 # Processor time of a process so far, in milliseconds.
 processor_ms() { # PID
     awk -v hertz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print int(($12 + $13) * 1000 / hertz) }' "/proc/$1/stat"
@@ -177,7 +168,7 @@ processor_ms() { # PID
 # The cost of pods' lives for an executable: made, run and deleted, with the volume of their account's token.
 lives() { # EXECUTABLE
     local wave before
-    start_agent "$1"
+    join_agent "$1"
     sleep 10
     before=$(processor_ms "$agent")
     for wave in $(seq "$WAVES"); do
@@ -210,7 +201,7 @@ all_ready() { kubectl_ wait pod --all --for=condition=Ready --timeout=300s >/dev
 
 # The agent, its Node ready for pods, and the way on which pods are asked for.
 start_node() {
-    start_agent
+    join_agent
     kubectl_ wait node/"$node" --for=create --timeout=60s >/dev/null
     kubectl_ wait node/"$node" --for=condition=Ready --timeout=60s >/dev/null
     kubectl_ taint node "$node" node.kubernetes.io/not-ready- >/dev/null 2>&1 || true
@@ -284,7 +275,7 @@ main() {
     since=$(now)
     kill -TERM "$agent"
     wait "$agent" || true
-    start_agent
+    join_agent
     sleep 20
     say "requests of a node agent that starts again, with $PODS pods, in 20 s:"
     audit since "$since"

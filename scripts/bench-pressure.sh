@@ -15,6 +15,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
+# shellcheck source=scripts/bench-lib.sh
+. scripts/bench-lib.sh
 
 STEADY=${STEADY:-30}
 WINDOWS=${WINDOWS:-20}
@@ -25,13 +27,9 @@ WRITE_MIB=1536 # what it would write
 DISK_MIB=4096  # the node's file system
 dir=$PWD/target/bench/p$$ agent="" node=bench socket_flag=()
 
-figure() { printf '%-60s %10s %s\n' "$1" "$2" "$3"; }
-kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$dir/cluster/pki/admin.conf" "$@"; }
 measures() { [ "${ONLY:-$1}" = "$1" ]; }
-private_kib() { awk '$1 == "Private_Dirty:" { print $2 }' "/proc/$1/smaps_rollup"; }
 # Time on a processor so far, of all threads; finer than the clock's steps.
 processor_ns() { awk '{ sum += $1 } END { printf "%d\n", sum }' "/proc/$1"/task/*/schedstat; }
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 micros() { echo "${EPOCHREALTIME/[.,]/}"; }
 
 clean_up() {
@@ -41,16 +39,6 @@ clean_up() {
     rm -f "$dir"/manifests/*
     [ -e "$dir/env" ] && stop_environment "$dir"
     exit "$status"
-}
-
-start_agent() { # FLAGS...
-    setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
-        --cert-dir "$dir/pki" --hostname-override "$node" "$@" ${socket_flag[@]+"${socket_flag[@]}"} </dev/null >>"$dir/agent.log" 2>&1 &
-    agent=$!
-}
-end_agent() {
-    kill -TERM "$agent"
-    wait "$agent" || true
 }
 
 # The run's configuration with other values for some of its settings.
@@ -88,8 +76,6 @@ write_pods() {
 YAML
     done
 }
-running() { ctr_ tasks ls 2>/dev/null | awk '$3 == "RUNNING"' | wc -l; }
-runs_exactly() { [ "$(running)" = "$1" ]; }
 wait_for() { # SECONDS COMMAND...
     local end=$((SECONDS + $1))
     shift
@@ -104,7 +90,7 @@ wait_for() { # SECONDS COMMAND...
 watch_quiet() { # ON|OFF
     local before
     configure "${!1}"
-    start_agent
+    start_agent "$PODWRIGHT"
     write_pods
     wait_for 300 runs_exactly $((PODS * 2))
     sleep 30
@@ -189,7 +175,7 @@ measure_evictions() { # SIGNAL LOOK MEDIUM
         configure "evictionHard: {$signal: ${threshold}Mi}
 evictionPressureTransitionPeriod: 1s
 enforceNodeAllocatable: [\"none\"]"
-        start_agent --kubeconfig "$dir/cluster/pki/kubelet.conf"
+        start_agent "$PODWRIGHT" --kubeconfig "$dir/cluster/pki/kubelet.conf"
         kubectl_ wait node/"$node" --for=create --timeout=60s >/dev/null
         kubectl_ wait node/"$node" --for=condition=Ready --timeout=60s >/dev/null
         kubectl_ taint node "$node" node.kubernetes.io/not-ready- >/dev/null 2>&1 || true

@@ -11,21 +11,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
+# shellcheck source=scripts/bench-lib.sh
+. scripts/bench-lib.sh
 
 PODS=${1:-30}
 STEADY=${STEADY:-60}
 PROBED=${PROBED:-100}
 PROBES=${PROBES:-500}
 TICKS=$(getconf CLK_TCK)
-dir=$PWD/target/bench/$$ agent="" socket_flag=()
+dir=$PWD/target/bench/$$ agent="" node=bench socket_flag=()
 
 now_ms() { date +%s%3N; }
-figure() { printf '%-52s %10s %s\n' "$1" "$2" "$3"; }
 cpu_ticks() { sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'; }
-memory_kib() { awk -v key="$2:" '$1 == key { sum += $2 } END { print sum + 0 }' "/proc/$1/smaps_rollup"; }
-# Without clean pages, which are the executable's own, and which the kernel takes back at will.
-private_kib() { memory_kib "$1" Private_Dirty; }
-running() { ctr_ tasks ls 2>/dev/null | awk '$3 == "RUNNING"' | wc -l; }
 
 clean_up() {
     local status=$?
@@ -34,12 +31,6 @@ clean_up() {
     rm -f "$dir"/manifests/*
     [ -e "$dir/env" ] && stop_environment "$dir"
     exit "$status"
-}
-
-start_agent() {
-    setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
-        --cert-dir "$dir/pki" --hostname-override bench ${socket_flag[@]+"${socket_flag[@]}"} </dev/null >>"$dir/agent.log" 2>&1 &
-    agent=$!
 }
 
 # Waits, in milliseconds since a moment, until a command says yes; prints them.
@@ -54,7 +45,6 @@ until_ms() { # SINCE COMMAND...
 }
 
 healthy() { { exec 8<>"/dev/tcp/127.0.0.1/$HEALTHZ_PORT"; } 2>/dev/null && exec 8>&-; }
-runs_exactly() { [ "$(running)" = "$1" ]; }
 
 # How long after a moment the last of so many containers was started, by the runtime's own word.
 started_ms() { # COUNT SINCE
@@ -165,7 +155,7 @@ restart_with() { # WHAT
     local before after since answered
     before=$(ctr_ tasks ls | sort)
     end_pids 10 "$agent"
-    start_agent
+    start_agent "$PODWRIGHT"
     since=$(now_ms)
     answered=$(until_ms "$since" healthy)
     sleep 20
@@ -228,7 +218,7 @@ main() {
 
     floor
     since=$(now_ms)
-    start_agent
+    start_agent "$PODWRIGHT"
     figure "start to healthz" "$(until_ms "$since" healthy)" ms
     steady "no pods"
 
