@@ -9,6 +9,8 @@ use crate::logic::model::time::Moment;
 /// How much is read of each group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
+    /// Memory of the node and of the group of all pods, and no other group: eviction, which looks often.
+    Memory,
     /// Processor time and memory: `/metrics/resource`.
     Resources,
     /// Also pressure, processes, networks: `/stats/summary`.
@@ -27,6 +29,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// The amounts that are left on the node: eviction.
+    pub const NODE: Self = Self { depth: Depth::Memory, disks: true };
     /// `/metrics/resource`.
     pub const RESOURCES: Self = Self { depth: Depth::Resources, disks: false };
     /// `/stats/summary` with `only_cpu_and_memory`.

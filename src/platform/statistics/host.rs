@@ -35,7 +35,7 @@ pub(super) fn node(
     node.threads = reader.read(proc, "loadavg").and_then(parse::threads);
     let bounds = ["sys/kernel/pid_max", "sys/kernel/threads-max"].map(|name| reader.number(proc, name));
     node.pids_max = bounds.into_iter().flatten().min();
-    if tools.depth == Depth::Resources {
+    if tools.depth <= Depth::Resources {
         return Ok(node);
     }
     node.interfaces = reader.read(proc, "1/net/dev").map(parse::interfaces).unwrap_or_default();

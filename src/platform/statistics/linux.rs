@@ -1,5 +1,6 @@
 //! [`Statistics`] on Linux. Keeps open the roots of the hierarchies and `/proc`, and the counts of open files.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -226,7 +227,10 @@ impl Inner {
         let mut groups = self.hierarchies.groups();
         let node = host::node(&mut groups, proc, &self.machine, &mut tools)?;
         let systems = self.systems(wanted, &mut groups, &mut tools);
-        let of_pods = groups.pods(&self.places.tree, self.places.driver);
+        let of_pods = match pods.is_empty() {
+            true => BTreeMap::new(),
+            false => groups.pods(&self.places.tree, self.places.driver),
+        };
         let mut sample = RawSample { at, node, systems, ..RawSample::default() };
         for mut pod in pods {
             let path = of_pods.get(&pod.uid);
@@ -248,7 +252,8 @@ impl Inner {
 
     fn systems(&self, wanted: Wanted, groups: &mut Groups<'_>, tools: &mut Tools<'_>) -> Vec<(System, Group)> {
         let (tree, driver) = (&self.places.tree, self.places.driver);
-        let mut paths = self.places.daemons.clone();
+        let daemons = (wanted.depth > Depth::Memory).then_some(&self.places.daemons);
+        let mut paths: Vec<_> = daemons.into_iter().flatten().cloned().collect();
         paths.push((System::Pods, tree.pods().path(driver)));
         if wanted.depth == Depth::Everything {
             paths.extend(Hierarchies::tiers(tree, driver).into_iter().map(|path| (System::Tier, path)));
@@ -315,7 +320,7 @@ impl Inner {
         }
     }
 
-    fn upper_directories(&self) -> std::collections::BTreeMap<String, String> {
+    fn upper_directories(&self) -> BTreeMap<String, String> {
         let mut reader = Reader::new();
         let table = self.proc.as_ref().and_then(|proc| reader.read(proc, "self/mountinfo"));
         table.map(layers::upper_directories).unwrap_or_default()

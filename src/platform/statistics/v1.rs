@@ -102,19 +102,22 @@ impl<'a> Trails<'a> {
 pub(super) fn read(trails: &mut Trails<'_>, path: &str, tools: &mut Tools<'_>) -> Option<GroupFigures> {
     let io_files = if tools.depth == Depth::Everything { trails.io_files(&mut tools.reader) } else { &[] };
     let Trails { accounting, cpu, memory, pids, io, .. } = trails;
-    let accounting = accounting.as_mut().and_then(|trail| trail.folder(path));
     let memory = memory.as_mut().and_then(|trail| trail.folder(path));
     let mut figures = GroupFigures { at: tools.clock.now(), ..GroupFigures::default() };
-    if let Some(here) = accounting {
-        figures.cpu = cpu_of(here, tools);
-    }
     if let Some((memory, limits)) = memory.and_then(|here| memory_of(here, tools)) {
         (figures.memory, figures.memory_limits) = (Some(memory), limits);
+    }
+    if tools.depth == Depth::Memory && figures.memory.is_some() {
+        return Some(figures);
+    }
+    let accounting = accounting.as_mut().and_then(|trail| trail.folder(path));
+    if let Some(here) = accounting {
+        figures.cpu = cpu_of(here, tools);
     }
     if figures.cpu.is_none() && figures.memory.is_none() {
         return None;
     }
-    if tools.depth == Depth::Resources {
+    if tools.depth <= Depth::Resources {
         return Some(figures);
     }
     let listed = memory.or(accounting);

@@ -17,14 +17,17 @@ const OLD_FILE: &str = "cgroup.events";
 /// A group; `None` when neither its processor time nor its memory can be read.
 pub(super) fn read(here: BorrowedFd<'_>, tools: &mut Tools<'_>) -> Option<GroupFigures> {
     let mut figures = GroupFigures { at: tools.clock.now(), ..GroupFigures::default() };
-    figures.cpu = tools.reader.record(here, "cpu.stat").map(parse::cpu_stat);
     if let Some((memory, limits)) = memory(here, tools) {
         (figures.memory, figures.memory_limits) = (Some(memory), limits);
     }
+    if tools.depth == Depth::Memory && figures.memory.is_some() {
+        return Some(figures);
+    }
+    figures.cpu = tools.reader.record(here, "cpu.stat").map(parse::cpu_stat);
     if figures.cpu.is_none() && figures.memory.is_none() {
         return None;
     }
-    if tools.depth == Depth::Resources {
+    if tools.depth <= Depth::Resources {
         return Some(figures);
     }
     figures.created = created(here, OLD_FILE);

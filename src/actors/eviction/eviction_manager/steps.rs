@@ -14,7 +14,7 @@ use crate::logic::eviction::layout::{Devices, Reclaim};
 use crate::logic::eviction::ranking::Candidate;
 use crate::logic::eviction::signal::{MemoryBasis, memory_use, observe};
 use crate::logic::statistics::build::{Facts, summary};
-use crate::logic::statistics::sample::{Depth, Wanted};
+use crate::logic::statistics::sample::Wanted;
 use crate::logic::statistics::summary::PodStats;
 use crate::messages::eviction_manager::NodeLook;
 use crate::messages::images::image_gc::ImageGcMsg;
@@ -55,8 +55,7 @@ pub(super) async fn look(order: LookOrder) -> Result<Box<NodeLook>, String> {
     };
     let told = disks.as_ref().or(order.known_disks.as_ref());
     let (images, containers) = told.map(runtime_places).unwrap_or_default();
-    let wanted = Wanted { depth: Depth::Resources, disks: true };
-    let look = statistics::LookOrder { wanted, pods: vec![], images, containers };
+    let look = statistics::LookOrder { wanted: Wanted::NODE, pods: vec![], images, containers };
     let sample = order.statistics.look(look).await.map_err(|error| error.to_string())?;
     let device = |disk: Option<&crate::logic::statistics::sample::RuntimeDisk>| disk?.file_system.map(|on| on.device);
     let devices = sample.disks.as_ref().map(|disks| Devices {

@@ -451,7 +451,7 @@ fn by_key(volumes: Vec<VolumeThere>) -> BTreeMap<WalkKey, VolumeThere> {
 
 fn name_of(wanted: Wanted) -> &'static str {
     match (wanted.depth, wanted.disks) {
-        (Depth::Resources, false) => "resources",
+        (Depth::Memory | Depth::Resources, false) => "resources",
         (Depth::Summary, false) => "processor time and memory",
         (Depth::Everything, false) => "everything but disks",
         (Depth::Everything, true) => "everything",

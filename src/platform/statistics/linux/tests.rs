@@ -220,6 +220,34 @@ fn less_is_read_when_less_is_wanted() {
     assert!(sample.disks.expect("looked at").node.capacity > 0);
 }
 
+/// EVI-06: memory of the node and of all pods, and nothing else. Without memory's controller a group is still there.
+#[test]
+fn evi_06_what_is_left_on_the_node_is_read_alone() {
+    for version in [CgroupVersion::V1, CgroupVersion::V2] {
+        let node = Node::new(version, CgroupDriver::Cgroupfs);
+        let (write, memory): (fn(&Node, &str, &str), _) = match version {
+            CgroupVersion::V1 => (first, "sys/fs/cgroup/memory"),
+            CgroupVersion::V2 => (second, "sys/fs/cgroup"),
+        };
+        for group in ["", "/agent", "/kubepods"] {
+            write(&node, group, "");
+        }
+        let order = LookOrder { wanted: Wanted::NODE, pods: vec![], images: None, containers: None };
+        let look = || node.statistics().inner.look(order.clone()).expect("looked");
+        let sample = look();
+        let systems: Vec<_> = sample.systems.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(systems, [System::Pods], "{version:?}: the agent's own group is not asked");
+        for figures in [&sample.node.group.figures, &sample.systems[0].1.figures] {
+            let working_set = figures.memory.map(|memory| memory.working_set());
+            assert_eq!((working_set, figures.cpu), (Some(90), None), "{version:?}");
+        }
+        assert!(sample.disks.expect("looked at").node.capacity > 0);
+        fs::remove_file(node.folder.path().join(memory).join("memory.stat")).expect("it was there");
+        let sample = look();
+        assert!(sample.node.group.figures.memory.is_none() && sample.disks.is_some(), "{version:?}");
+    }
+}
+
 #[test]
 fn logs_and_the_hosts_file_are_counted() {
     let node = Node::new(CgroupVersion::V2, CgroupDriver::Cgroupfs);
