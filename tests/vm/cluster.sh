@@ -3,6 +3,9 @@
 # the API, and the exchange of the two agents by the lines of docs/operations.md.
 # shellcheck source=tests/vm/common.sh
 . "$NODE_VM_FILES/common.sh"
+# Where a control plane is that is no pods of the node: processes of this machine under an address of their own.
+PLANE=/srv/control-plane
+PLANE_IP=192.0.2.20
 
 k() { kubectl --request-timeout=60s "$@"; }
 node_ready() { [ "$(k get node node-vm -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
@@ -28,6 +31,46 @@ shop_containers() {
     for pod in $(k get pods -l app=shop -o 'jsonpath={.items[*].metadata.name}'); do
         containers_with io.kubernetes.pod.name "$pod"
     done | sort
+}
+
+process() { # NAME ARGUMENTS...
+    systemd-run --quiet --unit="plane-$1" --property=Restart=always --property=RestartSec=5 --property=StartLimitIntervalSec=0 \
+        --working-directory=$PLANE "$NODE_VM_FILES/$1" "${@:2}"
+}
+# By the phases of `kubeadm init`, but for those that make pods of it. The kubeconfig of that node is there, too.
+start_api_server() { # NODE
+    local kubeconfig
+    ip addr add $PLANE_IP/24 dev node0
+    cat >/root/init.yaml <<YAML
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: $PLANE_IP}
+nodeRegistration: {name: $1, criSocket: "unix:///run/containerd/containerd.sock"}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.36.2
+controlPlaneEndpoint: $PLANE_IP:6443
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: systemd
+YAML
+    mkdir -p $PLANE
+    kubeadm init phase certs all --config /root/init.yaml >/dev/null
+    for kubeconfig in super-admin controller-manager scheduler kubelet; do
+        kubeadm init phase kubeconfig $kubeconfig --config /root/init.yaml --kubeconfig-dir $PLANE >/dev/null
+    done
+    mv /etc/kubernetes/pki $PLANE/pki
+    process etcd --data-dir=$PLANE/etcd --listen-client-urls=http://127.0.0.1:2379 --advertise-client-urls=http://127.0.0.1:2379
+    process kube-apiserver --advertise-address=$PLANE_IP --etcd-servers=http://127.0.0.1:2379 --client-ca-file=pki/ca.crt \
+        --tls-cert-file=pki/apiserver.crt --tls-private-key-file=pki/apiserver.key \
+        --kubelet-client-certificate=pki/apiserver-kubelet-client.crt --kubelet-client-key=pki/apiserver-kubelet-client.key \
+        --kubelet-preferred-address-types=InternalIP --service-account-key-file=pki/sa.pub \
+        --service-account-signing-key-file=pki/sa.key --service-account-issuer=https://kubernetes.default.svc.cluster.local \
+        --service-cluster-ip-range=10.96.0.0/12 --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
+        --enable-bootstrap-token-auth --allow-privileged
+    check "the API server answers" within 1200 api_answers
 }
 
 install_upstream() {

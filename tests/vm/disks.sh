@@ -1,50 +1,22 @@
 #!/bin/bash
 # Runs in a virtual machine, as root: disks of storage networks (VOL-39) behind the kernel's own targets. iSCSI goes over TCP,
 # with two disks of one target, with CHAP, and with two portals to one disk. A SCSI loop stands for Fibre Channel, of which
-# the agent sees no more than a disk's name.
+# the agent sees no more than a disk's name. The node loses its power while it has them all.
 # shellcheck source=tests/vm/common.sh
 . "$NODE_VM_FILES/common.sh"
-TARGETS=/sys/kernel/config/target
-IQN=iqn.2026-01.example.podwright
+# shellcheck source=tests/vm/targets.sh
+. "$NODE_VM_FILES/targets.sh"
 OBJECTS=/etc/podwright/objects
 PASSWORD=a-long-password-1
+# The checks of the first boot.
+COUNTS=/srv/counts
 
-# A file as a disk. Its names are made of the first digits of its serial.
-disk() { # NAME NUMBER
-    local core=$TARGETS/core/fileio_0/$1
-    truncate -s 128M "/srv/$1.img"
-    mkdir -p "$core"
-    echo "fd_dev_name=/srv/$1.img,fd_dev_size=$((128 << 20)),fd_buffered_io=1" >"$core/control"
-    echo "${2}0000000-0000-0000-0000-000000000000" >"$core/wwn/vpd_unit_serial"
-    echo 1 >"$core/enable"
-}
-unit() { # GROUP UNIT DISK
-    mkdir -p "$1/lun/lun_$2"
-    ln -s "$TARGETS/core/fileio_0/$3" "$1/lun/lun_$2/$3"
-}
-# An iSCSI target at some addresses, whose logical units are disks.
-target() { # NAME ADDRESSES DISKS
-    local group=$TARGETS/iscsi/$IQN:$1/tpgt_1 name number=0
-    mkdir -p "$group"
-    for name in $3; do
-        unit "$group" "$number" "$name"
-        number=$((number + 1))
-    done
-    for name in $2; do mkdir "$group/np/$name:3260"; done
-    echo 1 >"$group/attrib/generate_node_acls"
-    echo 1 >"$group/attrib/cache_dynamic_acls"
-    echo 0 >"$group/attrib/demo_mode_write_protect"
-    echo 0 >"$group/attrib/authentication"
-    echo 1 >"$group/enable"
-}
 make_targets() {
     local group
-    rm /etc/udev/rules.d/60-multipath.rules
+    rm -f /etc/udev/rules.d/60-multipath.rules
     udevadm control --reload
-    modprobe -a target_core_mod target_core_file iscsi_target_mod tcm_loop iscsi_tcp dm_multipath
-    mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+    load_targets
     ip addr add 192.0.2.11/24 dev node0
-    mkdir -p $TARGETS/iscsi
     disk first 1 && disk second 2 && disk guarded 3 && disk ways 4 && disk fibre 5
     target pair 192.0.2.10 "first second"
     target ways "192.0.2.10 192.0.2.11" ways
@@ -107,8 +79,6 @@ YAML
 starts() { cat /var/lib/kubelet/pods/*/volumes/kubernetes.io~*/"$1"/starts | wc -l; } # NAME
 started() { [ "$(starts "$1")" = "$2" ] && container_runs "$1"; }                     # NAME TIMES
 sessions() { iscsiadm -m session 2>/dev/null | grep -c "$IQN:$1 "; }                   # TARGET
-# The device that a volume is mounted from.
-device() { findmnt -no SOURCE "$(ls -d /var/lib/kubelet/pods/*/volumes/kubernetes.io~*/"$1")"; } # NAME
 is_multipath() { [[ $1 == /dev/dm-* || $1 == /dev/mapper/* ]] || { echo "(it is $1)" && false; }; }
 end() {                                                                                   # NAME
     rm "$MANIFESTS/$1.yaml"
@@ -151,11 +121,33 @@ pods_come() {
 }
 waits_for_login() { podwright explain default/guarded | grep -q "failed to attach disk"; }
 
+# The node alone loses it: what the disks were given is on them.
+power_is_lost() {
+    echo "$passed $failed" >$COUNTS
+    sync
+    trap - EXIT
+    echo b >/proc/sysrq-trigger
+    sleep 1000
+}
+power_is_back() {
+    read -r passed failed <$COUNTS
+    echo "--- after a loss of power"
+    check "nothing is attached before the unit starts" eval '! iscsiadm -m session'
+    check "the unit starts" systemctl start podwright
+    for name in first second guarded ways fibre; do
+        check "the pod $name has its disk again, and what was on it" within 300 started $name 2
+        check "the disk of $name is mounted for one pod, once" is "$(mounts_of $name)" 1
+    done
+    check "each target has its sessions, and no more" is "$(sessions pair) $(sessions ways) $(sessions guarded)" "1 2 1"
+    check "all are Ready" within 120 pods_ready 5
+}
+mounts_of() { grep -c "/volumes/kubernetes.io~[a-z]*/$1 " /proc/self/mountinfo; } # VOLUME
+
 pods_go() {
     echo "--- one pod after the other goes"
     end first
     check "the session stays for the other disk" is "$(sessions pair)" 1
-    check "which is there" started second 1
+    check "which is there" started second 2
     end second
     check "with the last one the session goes" within 60 eval '[ "$(sessions pair)" = 0 ]'
     end ways
@@ -169,7 +161,7 @@ pods_go() {
     check "nor a disk" eval '! ls /sys/block | grep "^sd"'
     check "nor a folder of one" is "$(find /var/lib/kubelet/plugins/kubernetes.io -name '*-lun-*' -o -name '36001405*' | wc -l)" 0
     pod first "$(iscsi pair 0)"
-    check "a pod that comes later finds what was written" within 300 started first 2
+    check "a pod that comes later finds what was written" within 300 started first 3
     end first
     check "the unit stops" systemctl stop podwright
 }
@@ -177,5 +169,9 @@ pods_go() {
 cd "$NODE_VM_FILES" || exit 1
 trap finish EXIT
 make_targets
-pods_come
+if [ "$NODE_VM_BOOT" = 1 ]; then
+    pods_come
+    power_is_lost
+fi
+power_is_back
 pods_go

@@ -49,7 +49,7 @@ out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
 # The machines do what the page tells an administrator to do.
-cp tests/vm/common.sh tests/vm/cluster.sh docs/operations.md "$stage/"
+cp tests/vm/common.sh tests/vm/cluster.sh tests/vm/targets.sh docs/operations.md "$stage/"
 echo "${LOSSES:-50}" >"$stage/losses"
 for machine in ${MACHINES:-guest hardware shutdown package disks namespaces power}; do
     files=() limit=3000 image=()
