@@ -26,6 +26,7 @@ use crate::logic::resources::node_cgroups::{MachineSize, NodeCgroups};
 use crate::logic::resources::user_namespaces::space::IdSpace;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::{ServedLogs, StreamSettings};
+use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::messages::root::LiveSettings;
 
 /// The configuration, as far as actors act on it: a part for each domain, of which an actor is given its own. Units
@@ -131,6 +132,8 @@ pub struct SecuritySettings {
     pub app_armor: bool,
     /// Whether SELinux is on: files of pods are then labelled by the runtime.
     pub selinux: bool,
+    /// How persistent volumes are labelled then, where the policy knows containers.
+    pub labelling: Option<Arc<Labelling>>,
     /// `/sys/devices/system/cpu/cpu<N>/thermal_throttle` that exist, in order of N.
     pub thermal_throttle_paths: Vec<String>,
 }

@@ -11,6 +11,7 @@ use crate::logic::node::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Un
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cpu_manager::MachineTopology;
 use crate::logic::resources::node_cgroups::MachineSize;
+use crate::logic::volumes::mounting::mount_label::FileLabel;
 use crate::platform::cgroup;
 use crate::platform::files::directories;
 use crate::platform::host::kernel_tunables::{KernelTunables, TunableError};
@@ -44,6 +45,8 @@ pub struct HostFacts {
     pub app_armor: bool,
     /// Whether SELinux is on.
     pub selinux: bool,
+    /// The label of containers' files by its policy.
+    pub file_label: Option<FileLabel>,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
     /// When the machine booted, where that is known.
@@ -60,6 +63,8 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
     let host = Host::at(PathBuf::from("/"));
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let told = |error: HostError| error.to_string();
+    // As libselinux finds it: its file system is there only when it is on.
+    let selinux = Path::new("/sys/fs/selinux/enforce").exists();
     Ok(HostFacts {
         node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
         node_ips: named_addresses(invocation)?,
@@ -73,8 +78,8 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         thermal_throttle_paths: thermal_throttle_paths(),
         kernel_release: host.kernel_version().map_err(told)?,
         app_armor: app_armor_is_on(),
-        // As libselinux finds it: its file system is there only when it is on.
-        selinux: Path::new("/sys/fs/selinux/enforce").exists(),
+        selinux,
+        file_label: if selinux { host.file_label() } else { None },
     })
 }
 

@@ -41,6 +41,7 @@ use crate::logic::resources::{
     CgroupVersion, CpuBurst, EPHEMERAL_STORAGE, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
 };
 use crate::logic::serving::{ServedLogs, StreamSettings};
+use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::messages::root::LiveSettings;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::node_facts::LinuxNodeFacts;
@@ -148,6 +149,10 @@ fn security(invocation: &Invocation, host: &HostFacts) -> Result<SecuritySetting
         sysctls: SysctlAllowList::new(&host.kernel_release, &config.allowed_unsafe_sysctls)?,
         app_armor: host.app_armor,
         selinux: host.selinux,
+        labelling: host.file_label.clone().map(|files| {
+            let every_mode = invocation.gates.enabled("SELinuxMount");
+            Arc::new(Labelling { files, every_mode })
+        }),
         thermal_throttle_paths: host.thermal_throttle_paths.clone(),
     })
 }

@@ -22,6 +22,19 @@ pub enum Review {
     Right,
 }
 
+/// News of the label of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelNews {
+    /// The pod has one for it.
+    Admitted,
+    /// The pod's options make none.
+    NoLabel,
+    /// The pod's containers have several.
+    SeveralInPod,
+    /// Another pod on the node has another one.
+    OtherPod,
+}
+
 /// Something that happened. Texts are label values: of a fixed set, or names that the configuration or the cluster gives;
 /// nothing that a client of the agent could multiply.
 #[derive(Clone, Debug)]
@@ -289,6 +302,17 @@ pub enum Observation<'a> {
         plugin: &'a str,
         /// How long ago it was asked for first; tries that failed are within.
         took: Duration,
+    },
+    /// A persistent volume met SELinux.
+    Labelled {
+        /// Which.
+        news: LabelNews,
+        /// Whether the pod waits for that reason.
+        refused: bool,
+        /// The volume's widest access mode, such as `RWOP`.
+        access_mode: &'static str,
+        /// Such as `kubernetes.io/csi/` with a driver's name; empty where that is not known yet.
+        plugin: &'a str,
     },
     /// A pod's volumes were found on the disk after a start.
     VolumesFound {

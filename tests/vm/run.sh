@@ -6,9 +6,9 @@
 # MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory),
 #                   shutdown (a reboot with pods of three priorities), package (the Debian package), disks (iSCSI and Fibre
 #                   Channel), namespaces (user namespaces and project quotas, on a newer Debian), power (losses of power),
-#                   and by their names alone kubeadm and join (in place of the kubelet of a node that `kubeadm init` or
-#                   `kubeadm join` made; KUBEBUILDER_ASSETS has kubeadm, kubelet, kubectl, etcd, kube-apiserver,
-#                   kube-controller-manager and kube-scheduler 1.36.2)
+#                   and by their names alone selinux (volumes with a label, in a cluster), kubeadm and join (in place of the
+#                   kubelet of a node that `kubeadm init` or `kubeadm join` made); for these KUBEBUILDER_ASSETS has kubeadm,
+#                   kubelet, kubectl, etcd, kube-apiserver, kube-controller-manager and kube-scheduler 1.36.2
 # LOSSES=<number>   how often the machine power loses its power (default 50)
 # OUT=<folder>      where the journals and the consoles go (default target/vm/out)
 set -euo pipefail
@@ -68,6 +68,12 @@ for machine in ${MACHINES:-guest hardware shutdown package disks namespaces powe
         stage_packages
         files=("$packages"/*.deb)
         ;;
+    selinux)
+        size=(--memory 2560 --smp 2 --append "security=selinux selinux=1") limit=6000
+        image=(NODE_VM_PACKAGES="selinux-policy-default selinux-utils"
+            NODE_VM_DIR="$(realpath -m "${NODE_VM_DIR:-target/vm}")/selinux")
+        files=("$KUBEBUILDER_ASSETS"/{kubeadm,kubectl,etcd,kube-apiserver,kube-controller-manager})
+        ;;
     kubeadm)
         size=(--memory 3072 --smp 2) limit=9000
         stage_packages
@@ -80,7 +86,7 @@ for machine in ${MACHINES:-guest hardware shutdown package disks namespaces powe
         files=("$packages"/*-1_*.deb
             "$KUBEBUILDER_ASSETS"/{kubeadm,kubelet,kubectl,etcd,kube-apiserver,kube-controller-manager,kube-scheduler})
         ;;
-    *) die "there is no machine $machine: guest, hardware, shutdown, package, disks, namespaces, power, kubeadm, join" ;;
+    *) die "there is no machine $machine: guest, hardware, shutdown, package, disks, namespaces, power, selinux, kubeadm, join" ;;
     esac
     ended=0
     env ${image[@]+"${image[@]}"} tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-$limit}" --out "$out/$machine" \

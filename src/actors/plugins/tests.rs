@@ -1,10 +1,11 @@
 //! A driver from its socket to a pod's volume and back: real sockets and mounts, a played API server.
 
 mod claims;
+mod labels;
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -19,12 +20,13 @@ use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::csi::names::{attachment_name, unique_name};
+use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::logic::volumes::volume_states::VolumeFailure;
 use crate::messages::root::Child;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::host::clock::SystemClock;
 use crate::platform::network::tls::sha256_hex;
-use crate::platform::observer::Unobserved;
+use crate::platform::observer::{LabelNews, Observation, Observer, Unobserved};
 use crate::platform::plugins::{GrpcCsi, GrpcDra, GrpcRegistration, LinuxPluginRegistry, PluginCalls};
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::testing::csi_driver::{Driver, Serving};
@@ -34,11 +36,24 @@ const LONG: Duration = Duration::from_secs(60);
 /// The CSIDrivers of the API server.
 const DRIVERS: &str = "/apis/storage.k8s.io/v1/csidrivers";
 
+/// News of the labels of volumes: which, whether a pod was refused, the access mode and the plugin.
+#[derive(Default)]
+struct Labels(Mutex<Vec<(LabelNews, bool, &'static str, String)>>);
+
+impl Observer for Labels {
+    fn observe(&self, what: Observation<'_>) {
+        if let Observation::Labelled { news, refused, access_mode, plugin } = what {
+            self.0.lock().expect("not poisoned").push((news, refused, access_mode, plugin.to_owned()));
+        }
+    }
+}
+
 struct Setup {
     played: PlayedAgent,
     server: ObjectServer,
     driver: Driver,
     root: tempfile::TempDir,
+    labels: Arc<Labels>,
     _folder: tempfile::TempDir,
 }
 
@@ -47,16 +62,25 @@ impl Setup {
     /// mount.
     #[track_caller]
     fn new() -> Option<Self> {
+        Self::with_labels(None)
+    }
+
+    /// The same on a node that labels volumes so.
+    #[track_caller]
+    fn with_labels(labelling: Option<Labelling>) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             crate::testing::skips::skip("only root can mount");
             return None;
         }
         let (server, root) = (ObjectServer::default(), tempfile::tempdir().expect("a folder"));
         let clock: Arc<SystemClock> = Arc::new(SystemClock::start());
-        let path = root.path();
+        let (path, labels) = (root.path(), Arc::new(Labels::default()));
+        let told = Arc::clone(&labels);
         fs::create_dir(path.join("pods")).expect("made");
         fs::create_dir(path.join("plugins_registry")).expect("made");
-        let played = played_agent_with(server.api(), clock.clone(), None, |_, adapters| {
+        let played = played_agent_with(server.api(), clock.clone(), None, |settings, adapters| {
+            settings.security.labelling = labelling.map(Arc::new);
+            adapters.observer = told.clone();
             let volumes = Arc::new(LinuxVolumeHost::new(path, clock.clone()));
             adapters.pods.volumes = volumes.clone();
             adapters.plugins = PluginAdapters {
@@ -70,7 +94,7 @@ impl Setup {
         });
         let folder = tempfile::tempdir().expect("a folder");
         let driver = Driver::new("drv.test", folder.path());
-        let setup = Self { played, server, driver, root, _folder: folder };
+        let setup = Self { played, server, driver, root, labels, _folder: folder };
         setup.put_node(json!({}));
         setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": { "attachRequired": false } }));
         for child in [Child::NodeStatus, Child::VolumeManager, Child::CsiManager, Child::PluginWatcher] {

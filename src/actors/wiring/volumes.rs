@@ -29,6 +29,7 @@ pub fn volume_manager_args(agent: &Agent) -> volume_manager::Args {
         node_status: to.node_status.clone(),
         event_recorder: to.event_recorder.clone(),
         csi: csi_volumes(agent),
+        labelling: agent.settings.security.labelling.clone(),
     }
 }
 

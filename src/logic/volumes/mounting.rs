@@ -1,5 +1,7 @@
 //! Mounts of a pod's containers, from any list of its spec.
 
+pub mod mount_label;
+
 use k8s_openapi::api::core::v1::{Pod, SecurityContext, VolumeDevice, VolumeMount};
 
 /// The mounts of a container of any kind.

@@ -14,7 +14,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use failures::{TaskFailure, VolumeFailure};
-pub use mounted::{DrivenVolume, MountedVolume, MountedVolumes};
+pub use mounted::{DrivenVolume, MountedVolume, MountedVolumes, VolumeLabel};
 
 use super::order::VolumePlace;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy, Wait};

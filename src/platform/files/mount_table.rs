@@ -14,6 +14,8 @@ pub struct Mount {
     pub files: (String, PathBuf),
     /// Whether mounts below it are passed on to, and taken from, others of its group.
     pub shared: bool,
+    /// The one label of SELinux that all of its files have, where it was mounted with one.
+    pub label: Option<String>,
 }
 
 /// All mounts, in the order in which they were made.
@@ -41,7 +43,8 @@ pub fn holding(path: &Path) -> io::Result<Option<Mount>> {
     Ok(above.max_by_key(|mount| mount.point.components().count()))
 }
 
-/// A mount a line: identity, parent, device, root, point, options, then optional fields until a dash.
+/// A mount a line: identity, parent, device, root, point, options, then optional fields until a dash; kind, source and
+/// options of the file system.
 fn parse(table: &[u8]) -> Vec<Mount> {
     let lines = table.split(|byte| *byte == b'\n');
     let mounts = lines.filter_map(|line| {
@@ -49,9 +52,21 @@ fn parse(table: &[u8]) -> Vec<Mount> {
         let files = (String::from_utf8_lossy(fields.next()?).into_owned(), unescape(fields.next()?));
         let point = unescape(fields.next()?);
         let shared = fields.skip(1).take_while(|field| *field != b"-").any(|field| field.starts_with(b"shared:"));
-        Some(Mount { point, files, shared })
+        let label = line.rsplit(|byte| *byte == b' ').next().and_then(label_in);
+        Some(Mount { point, files, shared, label })
     });
     mounts.collect()
+}
+
+/// The label in a file system's options. The kernel quotes one that has a comma in it.
+fn label_in(options: &[u8]) -> Option<String> {
+    let options = std::str::from_utf8(options).ok()?;
+    let from = options.strip_prefix("context=").or_else(|| options.split_once(",context=").map(|(_, rest)| rest))?;
+    let label = match from.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => from.split(',').next(),
+    };
+    label.map(str::to_owned)
 }
 
 /// The kernel writes blanks, tabs, line ends and backslashes as three octal digits.
@@ -91,6 +106,7 @@ mod tests {
             point: PathBuf::from(point),
             files: (device.to_owned(), PathBuf::from(root)),
             shared,
+            label: None,
         };
         let expected = [
             mount("254:0", "/", "/", true),
@@ -98,6 +114,22 @@ mod tests {
             mount("0:6", "/", "/private", false),
         ];
         assert_eq!(parse(table), expected);
+    }
+
+    /// VOL-31.
+    #[test]
+    fn vol_31_the_label_of_a_mount_is_found_among_its_options() {
+        let labels = [
+            (r#"rw,context="a:b:c:s0:c1,c2",discard"#, Some("a:b:c:s0:c1,c2")),
+            ("rw,context=a:b:c:s0,discard", Some("a:b:c:s0")),
+            ("context=a:b:c:s0", Some("a:b:c:s0")),
+            ("rw,fscontext=a:b:c:s0,defcontext=a:b:c:s1,rootcontext=a:b:c:s2", None),
+            ("rw,seclabel", None),
+        ];
+        for (options, label) in labels {
+            let table = format!("30 22 8:0 / /mnt rw - ext4 /dev/sda {options}\n");
+            assert_eq!(parse(table.as_bytes())[0].label.as_deref(), label, "{options}");
+        }
     }
 
     #[test]

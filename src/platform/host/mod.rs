@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::model::time::Moment;
+use crate::logic::volumes::mounting::mount_label::FileLabel;
 
 /// The most that is read of any of these files.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -67,6 +68,17 @@ impl Host {
             return Err(self.error("the host name", path, io::Error::other("empty hostname is invalid")));
         }
         Ok(name)
+    }
+
+    /// The label of containers' files by the node's SELinux policy, from where runtimes take it; `None` where none is named.
+    pub fn file_label(&self) -> Option<FileLabel> {
+        let read = |path: &str| std::fs::read_to_string(self.root.join(path)).ok();
+        let of_policy = || {
+            let config = read("etc/selinux/config")?;
+            let policy = config.lines().find_map(|line| line.trim().strip_prefix("SELINUXTYPE="))?;
+            read(&format!("etc/selinux/{}/contexts/lxc_contexts", policy.trim().trim_matches('"')))
+        };
+        FileLabel::of_policy(&read("usr/share/containers/selinux/contexts").or_else(of_policy)?)
     }
 
     /// Memory, in bytes.

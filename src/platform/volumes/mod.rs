@@ -61,6 +61,11 @@ pub enum VolumeError {
     /// The same of a device that has another file system than the volume names.
     #[error("{0}")]
     OtherFileSystem(String),
+    /// It is mounted with another label (upstream's text).
+    #[error(
+        "waiting for unmount of volume {0:?}, because it is already mounted to a different pod with a different SELinux label"
+    )]
+    OtherLabel(String),
     /// The kernel said no.
     #[error("{attempt} {path}: {problem}")]
     Failed {

@@ -12,7 +12,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::node::shutdown::times::ShutdownTimes;
 use crate::logic::status::pod_status::EndedContainer;
-use crate::platform::observer::{Observation, Observer, Review};
+use crate::platform::observer::{LabelNews, Observation, Observer, Review};
 use crate::server::tests::Node;
 use crate::telemetry::{Metrics, PodResourcesCall, Port};
 
@@ -114,6 +114,13 @@ always gauge     kubelet_first_network_pod_start_sli_duration_seconds
        histogram csi_operations_seconds driver_name,grpc_status_code,method_name,migrated
        histogram volume_operation_total_seconds operation_name,plugin_name
        histogram kubelet_volume_metric_collection_duration_seconds metric_source
+       gauge     volume_manager_selinux_container_errors_total access_mode
+       gauge     volume_manager_selinux_container_warnings_total access_mode
+       gauge     volume_manager_selinux_pod_context_mismatch_errors_total access_mode
+       gauge     volume_manager_selinux_pod_context_mismatch_warnings_total access_mode
+       gauge     volume_manager_selinux_volume_context_mismatch_errors_total access_mode,volume_plugin
+       gauge     volume_manager_selinux_volume_context_mismatch_warnings_total access_mode,volume_plugin
+       gauge     volume_manager_selinux_volumes_admitted_total access_mode,volume_plugin
 always counter   reconstruct_volume_operations_total
 always counter   reconstruct_volume_operations_errors_total
 always counter   force_cleaned_failed_volume_operations_total
@@ -296,6 +303,12 @@ fn live_through(node: &Node) {
         "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}}]}));
     metrics.observe(Observation::PodGone(&uid));
     metrics.runtime().called("version", SECOND, true);
+    for news in [LabelNews::Admitted, LabelNews::NoLabel, LabelNews::SeveralInPod, LabelNews::OtherPod] {
+        for refused in [false, true] {
+            let (access_mode, plugin) = ("RWOP", "kubernetes.io/fc");
+            metrics.observe(Observation::Labelled { news, refused, access_mode, plugin });
+        }
+    }
     for kind in [Review::Identity, Review::Right] {
         metrics.observe(Observation::CallerReviewed { kind, code: None, took: SECOND });
     }

@@ -5,6 +5,7 @@ pub(super) mod attempt_metrics;
 pub(super) mod claim_metrics;
 mod device_metrics;
 pub(super) mod hardware_metrics;
+mod label_metrics;
 pub(super) mod pod_gauges;
 pub(super) mod pod_metrics;
 pub(super) mod probe_metrics;

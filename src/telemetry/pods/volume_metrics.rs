@@ -2,6 +2,7 @@
 
 use prometheus::{HistogramVec, IntCounter, IntGauge, Registry};
 
+use super::label_metrics::LabelMetrics;
 use crate::platform::observer::Observation;
 use crate::telemetry::registry::register::{DEFAULT_BOUNDS, Registrar, observe};
 
@@ -23,6 +24,7 @@ pub(in crate::telemetry) struct VolumeMetrics {
     _forced: [IntCounter; 2],
     swept: IntGauge,
     swept_errors: IntGauge,
+    labels: LabelMetrics,
 }
 
 impl VolumeMetrics {
@@ -83,6 +85,7 @@ impl VolumeMetrics {
                 "kubelet_orphan_pod_cleaned_volumes_errors",
                 "[ALPHA] The number of orphaned Pods whose volumes failed to be cleaned in the last periodic sweep.",
             ),
+            labels: LabelMetrics::new(registry),
         }
     }
 
@@ -110,7 +113,7 @@ impl VolumeMetrics {
                 self.swept.set(i64::try_from(*found).unwrap_or(i64::MAX));
                 self.swept_errors.set(i64::try_from(*failed).unwrap_or(i64::MAX));
             }
-            _ => return false,
+            _ => return self.labels.observe(what),
         }
         true
     }

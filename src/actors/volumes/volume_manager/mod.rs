@@ -9,6 +9,7 @@ mod disks;
 pub mod drivers;
 mod growing;
 mod in_use;
+mod labels;
 mod tasks;
 mod timing;
 
@@ -29,6 +30,7 @@ use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
 use crate::logic::volumes::csi::expansion::KnownSize;
+use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::logic::volumes::order::plugin;
 use crate::logic::volumes::plan::{NodeFacts, NodeMeans, VolumePlan, volume_plans};
 use crate::logic::volumes::token::TokenKey;
@@ -75,6 +77,8 @@ pub struct Args {
     pub event_recorder: Address<EventRecorderMsg>,
     /// For volumes of CSI drivers.
     pub csi: CsiVolumes,
+    /// How persistent volumes are labelled, where SELinux is on and its policy knows containers.
+    pub labelling: Option<Arc<Labelling>>,
 }
 
 /// A wanted pod, and what it has.
@@ -281,11 +285,13 @@ impl VolumeManager {
 
     fn end(&mut self, uid: PodUid, task: Task, end: TaskEnd, context: &mut Context<VolumeManagerMsg>) -> Input {
         let TaskEnd { outcome, secrets } = end;
+        let mut first = None;
         if let Some(wanted) = self.pods.get_mut(&uid) {
             let tokens = secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life }));
             self.tokens.entry(uid.clone()).or_default().extend(tokens);
             if let (Task::Mount(name), Ok(TaskGain { mounted: Some(mounted), .. })) = (&task, &outcome) {
-                wanted.mounted.insert(name.clone(), mounted.clone());
+                let had = wanted.mounted.insert(name.clone(), mounted.clone());
+                first = had.is_none().then(|| mounted.clone());
                 let took = wanted.asked.remove(name).map(|since| context.clock().uptime().saturating_sub(since));
                 if let (Some(took), Some(plan), false) = (took, wanted.plans.get(name), mounted.is_device) {
                     let plugin = &planned_plugin(plan, Some(mounted)).replace('~', "/");
@@ -321,6 +327,7 @@ impl VolumeManager {
                 }
             }
         }
+        first.iter().for_each(|mounted| self.tell_label(&uid, mounted));
         self.count_found(&uid, &task, &outcome);
         if outcome.is_ok() || matches!(task, Task::Mount(_)) {
             self.note_gone(&uid, &task, context);
@@ -437,6 +444,7 @@ impl VolumeManager {
             tokens: self.tokens.get(&uid).into_iter().flatten().map(own).collect(),
             now: context.now(),
             chance: self.args.chance.next(),
+            labelling: self.args.labelling.clone(),
             moves: Box::new(move |doing, event| {
                 let (uid, task) = (of_moves.clone(), task_moves.clone());
                 let news = TaskNews::TaskMoves { uid, task, doing, event };

@@ -26,6 +26,7 @@ use crate::logic::volumes::csi::expansion::KnownSize;
 use crate::logic::volumes::csi::migration::of_volume;
 use crate::logic::volumes::csi::names::block_map_path;
 use crate::logic::volumes::csi::source::CsiSource;
+use crate::logic::volumes::mounting::mount_label::{Labelling, MountLabel, access_modes};
 use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
 use crate::logic::volumes::projected::{Looked, Sources};
@@ -38,6 +39,7 @@ use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskEnd, TaskGain, VolumeEvent};
 use crate::platform::cluster::objects::{ObjectError, Objects, Token, looked, patiently};
 use crate::platform::network::tls::sha256_hex;
+use crate::platform::observer::LabelNews;
 use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};
 
 /// From one look at a set-up that takes long to the next.
@@ -67,6 +69,8 @@ pub(super) struct MountTask {
     pub(super) now: Moment,
     /// In 0..1.
     pub(super) chance: f64,
+    /// Where SELinux is on and its policy knows containers.
+    pub(super) labelling: Option<Arc<Labelling>>,
     /// Takes what a set-up that takes long is at, and the Event that is due about it.
     pub(super) moves: Box<dyn Fn(String, Option<String>) + Send + Sync>,
     /// For volumes of CSI drivers.
@@ -107,6 +111,11 @@ pub(super) fn failure(message: String) -> TaskFailure {
         look_again: None,
         is_full: false,
     }
+}
+
+/// A pod that waits for the sake of a label. As upstream, no Event tells of it: the pod's wait does.
+pub(super) fn label_failure(why: impl std::fmt::Display) -> TaskFailure {
+    TaskFailure { in_processing: true, reason: None, ..failure(why.to_string()) }
 }
 
 /// Upstream's text of a failed mount; `name` is the persistent volume's for a claim.
@@ -214,7 +223,7 @@ impl MountTask {
         let name = &self.plan.name;
         let source = CsiSource::inline(source, &self.pod, name, sha256_hex);
         let source = source.map_err(|why| step_failed(VolumeStep::NewMounter, name, why))?;
-        self.mount_driven(&source, None, new).await
+        self.mount_driven(&source, None, None, new).await
     }
 
     /// A volume of an in-tree kind that a driver took over. One that cannot be the driver's fails as in upstream's
@@ -222,7 +231,7 @@ impl MountTask {
     async fn mount_migrated(&self, volume: &Volume, new: &mut NewSecrets) -> Result<TaskGain, TaskFailure> {
         let source = CsiSource::of_migrated(volume, self.namespace()).expect("planned as one of such a kind");
         let source = source.map_err(|message| TaskFailure { in_processing: true, reason: None, ..failure(message) })?;
-        self.mount_driven(&source, None, new).await
+        self.mount_driven(&source, None, None, new).await
     }
 
     /// A volume of a driver that a claim is bound to.
@@ -233,11 +242,12 @@ impl MountTask {
         new: &mut NewSecrets,
     ) -> Result<TaskGain, TaskFailure> {
         let name = claimed.volume.metadata.name.as_deref().unwrap_or_default();
+        let label = self.label_of(claimed.volume)?;
         let step = if is_block(claimed.volume) { VolumeStep::NewMapper } else { VolumeStep::NewMounter };
         check_affinity(claimed.volume, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, name, error.problem))?;
         let source = source.map_err(|why| step_failed(step, name, why))?;
-        self.mount_driven(&source, Some(claimed), new).await
+        self.mount_driven(&source, Some(claimed), label, new).await
     }
 
     /// A volume of a driver, by a claim or without one.
@@ -245,10 +255,11 @@ impl MountTask {
         &self,
         source: &CsiSource,
         claimed: Option<Claimed<'_>>,
+        label: Option<MountLabel>,
         new: &mut NewSecrets,
     ) -> Result<TaskGain, TaskFailure> {
         let work = async {
-            let mounted = self.mount_csi(source, new).await?;
+            let mounted = self.mount_csi(source, label, new).await?;
             if let Some(claimed) = &claimed {
                 self.grow_mounted(claimed, source, &mounted, new).await?;
             }
@@ -264,11 +275,13 @@ impl MountTask {
             let [_, of_pod] = self.host.map_paths(&source.place(&self.uid));
             news = if self.csi.was_published { vec![] } else { mapped_news(&name, [of_node, of_pod]) };
         }
-        let (group, relabel) =
-            (claimed.and_then(|claimed| volume_group(claimed.volume)), !source.read_only && !is_device);
+        let group = claimed.as_ref().and_then(|claimed| volume_group(claimed.volume));
+        let relabel = !source.read_only && !is_device && !mounted.is_labelled;
+        let label = mounted.label;
         let (driver, handle) = (source.driver.clone(), source.handle.clone());
         let driven = Some(DrivenVolume { driver, handle, target, migrated: source.migrated });
-        let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish, driven };
+        let mounted = MountedVolume { host_path, name, group, is_device, relabel, label: None, republish, driven };
+        let mounted = self.labelled(mounted, label, claimed.map(|claimed| claimed.volume));
         Ok(TaskGain { mounted: Some(mounted), news, ..TaskGain::default() })
     }
 
@@ -490,13 +503,34 @@ impl MountTask {
         check_volume(&found, &volume).map_err(processing)?;
         check_mode(&self.plan.name, &self.pod, &volume).map_err(told)?;
         let (volume, migrated) = as_drivers(volume).map_err(told)?;
-        if let Some(source) = CsiSource::of_volume(&volume, read_only) {
-            let source = source.map(|source| CsiSource { migrated, ..source });
-            return self.mount_claimed(source, Claimed { claim: &found, volume: &volume }, new).await;
+        let claimed = Claimed { claim: &found, volume: &volume };
+        match CsiSource::of_volume(&volume, read_only) {
+            Some(source) => {
+                let source = source.map(|source| CsiSource { migrated, ..source });
+                self.mount_claimed(source, claimed, new).await
+            }
+            None => self.mount_resolved(claimed, read_only, new).await,
         }
-        let mut resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
+    }
+
+    /// A volume that the host mounts and that a claim is bound to.
+    async fn mount_resolved(
+        &self,
+        claimed: Claimed<'_>,
+        read_only: bool,
+        new: &mut NewSecrets,
+    ) -> Result<TaskGain, TaskFailure> {
+        let volume = claimed.volume;
+        let name = volume.metadata.name.clone().unwrap_or_default();
+        let label = self.label_of(volume)?;
+        let mut resolved = resolve(volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;
-        let (host, is_device, relabel) = (&self.host, is_block(&volume), resolved.relabel);
+        let (host, is_device, mut relabel) = (&self.host, is_block(volume), resolved.relabel);
+        let label = label.filter(|_| !is_device && matches!(resolved.set_up, SetUp::Disk(..)));
+        if let (Some(label), SetUp::Disk(order, _)) = (&label, &mut resolved.set_up) {
+            order.label = label.binds.then(|| label.label.clone());
+            relabel &= !label.binds || label.label.is_empty();
+        }
         self.ready_disk(&name, is_device, &mut resolved.set_up).await?;
         let set_up = self.set_up(resolved.place.as_ref(), resolved.set_up);
         let set_up = self.timing.of(plugin_of(resolved.place.as_ref()), mounting(is_device), set_up).await;
@@ -506,15 +540,21 @@ impl MountTask {
                 let message = format!("MountVolume failed for volume \"{name}\" {text}");
                 new.of_volume = Some(VolumeEvent { name: name.clone(), uid, message });
             }
+            if let VolumeError::OtherLabel(_) = &error {
+                let plugin = plugin_of(resolved.place.as_ref()).replace('~', "/");
+                self.tell_problem(LabelNews::OtherPod, true, access_modes(volume), &plugin);
+                return label_failure(&error);
+            }
             quiet_if_busy(&error, step_failed(step_of(&error, is_device), &name, &error))
         })?;
         let mapped = resolved.place.as_ref().filter(|_| is_device).map(|place| host.map_paths(place));
         let host_path = resolved.host_path.or_else(|| resolved.place.map(|place| host.path_of(&place)));
         let news = mapped.map(|paths| mapped_news(&name, paths)).unwrap_or_default();
-        self.grow_local(&Claimed { claim: &found, volume: &volume }, read_only, new).await?;
+        self.grow_local(&claimed, read_only, new).await?;
         let host_path = host_path.unwrap_or_default();
-        let group = volume_group(&volume);
-        let mounted = MountedVolume { host_path, name, group, is_device, relabel, republish: false, driven: None };
+        let group = volume_group(volume);
+        let mounted = MountedVolume { host_path, name, group, is_device, relabel, ..MountedVolume::default() };
+        let mounted = self.labelled(mounted, label.map(|label| label.label), Some(volume));
         Ok(TaskGain { mounted: Some(mounted), news, warning, ..TaskGain::default() })
     }
 }

@@ -39,6 +39,8 @@ pub struct DriverRules {
     pub tokens_in_secrets: bool,
     /// Whether a volume is published again at each sync of the pod.
     pub republishes: bool,
+    /// Whether its volumes can be mounted with a label of SELinux (VOL-31).
+    pub takes_label: bool,
     /// How often the driver is asked how many of its volumes the node has room for; `None` where that never changes.
     pub limit_period: Option<Duration>,
 }
@@ -67,6 +69,7 @@ impl DriverRules {
                 tokens: vec![],
                 tokens_in_secrets: false,
                 republishes: false,
+                takes_label: false,
                 limit_period: None,
             };
         };
@@ -87,6 +90,7 @@ impl DriverRules {
             tokens: spec.token_requests.clone().unwrap_or_default(),
             tokens_in_secrets: spec.service_account_token_in_secrets.unwrap_or(false),
             republishes: spec.requires_republish.unwrap_or(false),
+            takes_label: spec.se_linux_mount.unwrap_or(false),
             limit_period: driver.and_then(limit_period),
         }
     }

@@ -12,6 +12,7 @@ use super::requests::{Access, AccessMode, Capability, ExpandRequest, PublishRequ
 use super::rules::{DriverRules, GroupPolicy};
 use super::volume_data::{EPHEMERAL, PERSISTENT, VolumeData};
 use crate::logic::model::ids::PodUid;
+use crate::logic::volumes::mounting::mount_label::mount_option;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 
@@ -43,6 +44,8 @@ pub struct CsiSource {
     pub access_modes: Vec<String>,
     /// Mount options.
     pub mount_options: Vec<String>,
+    /// The label that it is mounted with, where SELinux decides (VOL-31); empty for none.
+    pub label: String,
     /// Whether nobody may write.
     pub read_only: bool,
     /// Whether the pod brings it along.
@@ -85,6 +88,7 @@ impl CsiSource {
             expand_secret: source.node_expand_secret_ref.clone(),
             access_modes: spec.access_modes.clone().unwrap_or_default(),
             mount_options: spec.mount_options.clone().unwrap_or_default(),
+            label: String::new(),
             read_only,
             is_ephemeral: false,
             is_block: spec.volume_mode.as_deref() == Some("Block"),
@@ -128,6 +132,7 @@ impl CsiSource {
             expand_secret: None,
             access_modes: vec![],
             mount_options: vec![],
+            label: String::new(),
             read_only: source.read_only.unwrap_or(false),
             is_ephemeral: true,
             is_block: false,
@@ -178,7 +183,7 @@ impl CsiSource {
             attachment: self.attachment(node, digest),
             driver_name: self.driver.clone(),
             node_name: node.to_owned(),
-            selinux_context: String::new(),
+            selinux_context: self.label.clone(),
             name: self.name.clone(),
             volume_handle: self.handle.clone(),
             mode: match (self.is_block, self.is_ephemeral) {
@@ -193,7 +198,7 @@ impl CsiSource {
     /// The content of the file in the node's directory.
     pub fn device_data(&self) -> VolumeData {
         let (driver_name, volume_handle) = (self.driver.clone(), self.handle.clone());
-        VolumeData { driver_name, volume_handle, ..VolumeData::default() }
+        VolumeData { driver_name, volume_handle, selinux_context: self.label.clone(), ..VolumeData::default() }
     }
 
     fn capability(&self, can: NodeCapabilities, fs_group: Option<u32>) -> Result<Capability, String> {
@@ -202,7 +207,8 @@ impl CsiSource {
         let access = if self.is_block {
             Access::Block
         } else {
-            let (fs_type, flags) = (self.fs_type.clone(), self.mount_options.clone());
+            let (fs_type, mut flags) = (self.fs_type.clone(), self.mount_options.clone());
+            flags.extend((!self.label.is_empty()).then(|| mount_option(&self.label)));
             Access::Mount { fs_type, flags, group: fs_group.filter(|_| can.gives_group) }
         };
         Ok(Capability { access, mode })

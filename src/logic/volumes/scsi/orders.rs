@@ -22,6 +22,8 @@ pub struct DiskOrder {
     pub options: Vec<String>,
     /// Whether one pod at a time may have it (VOL-10).
     pub exclusive: bool,
+    /// The label that it is mounted with, where SELinux decides (VOL-31); empty for none. `None` where it does not matter.
+    pub label: Option<String>,
     /// The namespace and name of the Secret for CHAP, where one is wanted.
     pub secret: Option<(String, String)>,
     /// The content of that Secret.
@@ -40,8 +42,8 @@ pub struct DiskUser<'a> {
 impl DiskUser<'_> {
     fn order(self, disk: Disk, fs_type: Option<&String>, secret: Option<(String, String)>) -> DiskOrder {
         let fs_type = fs_type.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| FS_TYPE.to_owned());
-        let (options, exclusive, chap) = (vec![], false, ChapTexts::default());
-        DiskOrder { disk, fs_type, read_only: self.read_only, options, exclusive, secret, chap }
+        let (options, exclusive, label, chap) = (vec![], false, None, ChapTexts::default());
+        DiskOrder { disk, fs_type, read_only: self.read_only, options, exclusive, label, secret, chap }
     }
 }
 

@@ -22,10 +22,23 @@ pub struct MountedVolume {
     pub is_device: bool,
     /// Whether the runtime is to label its files, where SELinux is on.
     pub relabel: bool,
+    /// The pod's label for it, where SELinux is on and its kind can be mounted with one.
+    pub label: Option<VolumeLabel>,
     /// Whether its driver is asked for it again at each sync of the pod (VOL-42).
     pub republish: bool,
     /// The driver that made it, where one did.
     pub driven: Option<DrivenVolume>,
+}
+
+/// A label of SELinux that a pod has for a persistent volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeLabel {
+    /// The label; empty where the pod leaves it to the runtime.
+    pub label: String,
+    /// The volume's widest access mode, such as `RWOP`.
+    pub access_mode: &'static str,
+    /// Upstream's name of its kind in metrics of labels, such as `kubernetes.io/fc`.
+    pub plugin: String,
 }
 
 /// A volume as its driver knows it.

@@ -11,15 +11,18 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::SecretReference;
 
 use super::super::own_node;
-use super::super::tasks::{MountTask, step_failed};
+use super::super::tasks::{MountTask, label_failure, step_failed};
 use super::super::timing::driven_plugin;
 use super::words::Words;
 use crate::logic::plugins::call_error::CallError;
 use crate::logic::volumes::csi::attachment::{NotAttached, check_attachment, check_node};
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
+use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::requests::Texts;
 use crate::logic::volumes::csi::rules::DriverRules;
 use crate::logic::volumes::csi::source::{CsiSource, Found};
+use crate::logic::volumes::csi::volume_data::VolumeData;
+use crate::logic::volumes::mounting::mount_label::{MountLabel, is_same_label};
 use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::logic::volumes::plan::{change_policy, readers};
 use crate::logic::volumes::steps::VolumeStep;
@@ -27,6 +30,7 @@ use crate::logic::volumes::volume_states::TaskFailure;
 use crate::messages::volume_manager::NewSecrets;
 use crate::platform::cluster::objects::{ObjectError, patiently};
 use crate::platform::network::tls::sha256_hex;
+use crate::platform::observer::LabelNews;
 use crate::platform::volumes::csi::target_path;
 use crate::platform::volumes::{Progress, VolumeError};
 
@@ -42,6 +46,10 @@ pub(in crate::actors::volumes::volume_manager) struct CsiMounted {
     pub(in crate::actors::volumes::volume_manager) host_path: String,
     /// Whether it is published again at each sync of the pod.
     pub(in crate::actors::volumes::volume_manager) republish: bool,
+    /// The label that the pod has for it, where the driver takes one; empty where the pod has none.
+    pub(in crate::actors::volumes::volume_manager) label: Option<String>,
+    /// Whether it is mounted with that.
+    pub(in crate::actors::volumes::volume_manager) is_labelled: bool,
     /// Where it is for its driver.
     pub(in crate::actors::volumes::volume_manager) served: Served,
 }
@@ -68,6 +76,8 @@ struct Mount<'a> {
     at: String,
     can: NodeCapabilities,
     fs_group: Option<u32>,
+    /// Where SELinux is on and the driver takes one.
+    label: Option<MountLabel>,
 }
 
 impl MountTask {
@@ -75,6 +85,7 @@ impl MountTask {
     pub(in crate::actors::volumes::volume_manager) async fn mount_csi(
         &self,
         source: &CsiSource,
+        label: Option<MountLabel>,
         new: &mut NewSecrets,
     ) -> Result<CsiMounted, TaskFailure> {
         let words = Words::of(source);
@@ -90,7 +101,10 @@ impl MountTask {
         let at = self.csi.volumes.endpoint(&source.driver).await.map_err(|why| failed(words.client, &why))?;
         let can = self.csi.volumes.calls.capabilities(&at).await.map_err(|error| failed(words.can, &error))?;
         let (place, fs_group) = (source.place(&self.uid), readers(&self.pod).fs_group.filter(|_| !source.is_block));
-        let mount = Mount { task: self, source, words, rules, place, at, can, fs_group };
+        let label = label.filter(|_| rules.takes_label && !source.is_block);
+        let of_mount = label.iter().filter(|label| label.binds).map(|label| label.label.clone()).collect();
+        let source = &CsiSource { label: of_mount, ..source.clone() };
+        let mount = Mount { task: self, source, words, rules, place, at, can, fs_group, label };
         mount.run(publish_context, new).await
     }
 
@@ -198,7 +212,7 @@ impl Mount<'_> {
         step_failed(step, &self.source.name, problem)
     }
 
-    async fn run(self, publish_context: Texts, new: &mut NewSecrets) -> Result<CsiMounted, TaskFailure> {
+    async fn run(mut self, publish_context: Texts, new: &mut NewSecrets) -> Result<CsiMounted, TaskFailure> {
         let (task, source) = (self.task, self.source);
         let (host, publish) = (&task.csi.volumes.host, self.words.publish);
         let secrets = task.secret_of("NodePublishSecretRef", source.publish_secret.as_ref()).await;
@@ -230,7 +244,8 @@ impl Mount<'_> {
             (target.clone(), target)
         };
         let served = Served { at: self.at, can: self.can, staging, path };
-        Ok(CsiMounted { host_path, republish: self.rules.republishes, served })
+        let (label, is_labelled) = (self.label.take().map(|label| label.label), !source.label.is_empty());
+        Ok(CsiMounted { host_path, republish: self.rules.republishes, label, is_labelled, served })
     }
 
     fn staging_path(&self) -> String {
@@ -262,6 +277,7 @@ impl Mount<'_> {
         let device = source.device(sha256_hex);
         let mut hold = csi.host.hold(&device).await;
         self.check_for_one_pod().await?;
+        self.check_label(&device).await?;
         let staging = self.staging_path();
         if self.can.stages && !hold.staged {
             let step = self.words.stage;
@@ -301,6 +317,32 @@ impl Mount<'_> {
             place.uid != self.place.uid && data.driver_name == *driver && data.volume_handle == *handle
         });
         if is_other { Err(set_up(VolumeError::InUse)) } else { Ok(()) }
+    }
+
+    /// One label at a time, where the volume is mounted with one (VOL-31).
+    async fn check_label(&self, device: &DevicePlace) -> Result<(), TaskFailure> {
+        let Some(label) = self.label.as_ref().filter(|label| label.binds) else { return Ok(()) };
+        let (task, source) = (self.task, self.source);
+        let set_up = |error: VolumeError| self.failed(self.words.note, error);
+        let host = &task.csi.volumes.host;
+        let is_of = |data: &VolumeData| data.driver_name == source.driver && data.volume_handle == source.handle;
+        let users = host.users().await.map_err(set_up)?;
+        let mut others = users.iter().filter(|(place, data)| place.uid != self.place.uid && is_of(data));
+        let differs = |data: &VolumeData| !is_same_label(&data.selinux_context, &label.label);
+        let why = if let Some((_, data)) = others.find(|(_, data)| differs(data)) {
+            let (name, there, wanted) = (&source.name, &data.selinux_context, &label.label);
+            format!("conflicting SELinux labels of volume {name}: {there:?} and {wanted:?}")
+        } else {
+            let staged = host.devices().await.map_err(set_up)?;
+            if !staged.iter().any(|(place, data)| place == device && differs(data)) {
+                return Ok(());
+            }
+            // Nobody has it any more: it is unstaged without this pod's doing.
+            VolumeError::OtherLabel(source.name.clone()).to_string()
+        };
+        let plugin = format!("kubernetes.io/csi/{}", source.driver);
+        task.tell_problem(LabelNews::OtherPod, true, &source.access_modes, &plugin);
+        Err(label_failure(why))
     }
 
     /// A refused first call has left nothing; a pod that has the volume already keeps it.

@@ -252,6 +252,7 @@ fn task(api: Arc<Api>, host: Arc<Host>, pod: Pod) -> MountTask {
         certificates: vec![],
         now: at(0),
         chance: 0.0,
+        labelling: None,
         moves: Box::new(|_, _| {}),
         csi: no_driver(),
     }
@@ -353,6 +354,7 @@ fn a_claim_leads_to_the_volume_behind_it() {
             group: Some(1234),
             is_device: false,
             relabel: false,
+            label: None,
             republish: false,
             driven: None,
         }
@@ -515,6 +517,7 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
             certificates: vec![],
             now: at(0),
             chance: 0.0,
+            labelling: None,
             moves: Box::new(|_, _| {}),
             csi: no_driver(),
         };

@@ -19,6 +19,7 @@ use super::device::{Mapped, link_and_map};
 use super::format::{Formatted, NotMounted};
 use super::local::change_mount;
 use crate::logic::volumes::csi::names::DEVICES;
+use crate::logic::volumes::mounting::mount_label::{is_same_label, mount_option};
 use crate::logic::volumes::order::{Ownership, VolumePlace, plugin};
 use crate::logic::volumes::scsi::Disk;
 use crate::logic::volumes::scsi::iscsi::RECORD;
@@ -170,10 +171,14 @@ impl Work<'_> {
         let path = shared.path();
         let failed = |error: io::Error| VolumeError::failed("mount device on", &path, error);
         let parent = shared.make_parent().map_err(failed)?;
-        if !is_mounted(&parent, shared.name()).map_err(failed)? {
+        if is_mounted(&parent, shared.name()).map_err(failed)? {
+            self.check_label(&path)?;
+        } else {
             let device = self.attach(&parent)?;
             let device = device.to_str().ok_or_else(|| failed(io::Error::other("a device's path is no text")))?;
-            let (fs_type, read_only, options) = (order.fs_type.as_str(), order.read_only, order.options.as_slice());
+            let label = order.label.as_ref().filter(|label| !label.is_empty()).map(|label| mount_option(label));
+            let options: Vec<String> = order.options.iter().cloned().chain(label).collect();
+            let (fs_type, read_only, options) = (order.fs_type.as_str(), order.read_only, options.as_slice());
             let wanted = Formatted { device, fs_type, read_only, options };
             wanted.mount(&path).map_err(|NotMounted { why, has_other }| match has_other {
                 true => VolumeError::OtherFileSystem(why.to_string()),
@@ -181,6 +186,17 @@ impl Work<'_> {
             })?;
         }
         open_through(&parent, shared.name()).map_err(failed)
+    }
+
+    /// Checks that the disk, which is mounted, has the label that the volume is to have, where that matters.
+    fn check_label(&self, path: &Path) -> Result<(), VolumeError> {
+        let Some(wanted) = &self.order.label else { return Ok(()) };
+        let mounts = mount_table::read().map_err(|error| VolumeError::failed("look for the label of", path, error))?;
+        let label = mounts.into_iter().rev().find(|mount| mount.point == path).and_then(|mount| mount.label);
+        match is_same_label(&label.unwrap_or_default(), wanted) {
+            true => Ok(()),
+            false => Err(VolumeError::OtherLabel(self.place.name.clone())),
+        }
     }
 
     /// Attaches the disk and maps it for the pod.

@@ -151,6 +151,7 @@ fn order(disk: Disk) -> DiskOrder {
         read_only: false,
         options: vec![],
         exclusive: false,
+        label: None,
         secret: None,
         chap: ChapTexts::default(),
     }
