@@ -2,6 +2,7 @@
 
 mod claims;
 mod labels;
+mod load;
 
 use std::fs;
 use std::path::PathBuf;
