@@ -55,6 +55,15 @@ pub struct LimitNews {
     pub period: Result<Option<Duration>, String>,
 }
 
+/// How the unstaging of a volume ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unstaging {
+    /// It is staged no longer.
+    Gone,
+    /// A pod has it by now.
+    InUse,
+}
+
 /// How the search for staged volumes that nobody uses goes on.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum StagedStep {
@@ -65,7 +74,7 @@ pub enum StagedStep {
         /// Which.
         device: DevicePlace,
         /// How.
-        outcome: Ended<()>,
+        outcome: Ended<Unstaging>,
     },
     /// Time to look again.
     LookDue,

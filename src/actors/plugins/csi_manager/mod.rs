@@ -9,7 +9,7 @@ mod cluster;
 mod limits;
 mod staged;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::backoff::{Backoff, BackoffPolicy};
 use crate::logic::plugins::csi_registration::{CsiNodeInfo, NOT_INITIALIZED, Version, highest_version};
 use crate::logic::plugins::plugin::{Plugin, Refusal};
-use crate::logic::volumes::csi::names::DevicePlace;
 use crate::messages::Ended;
 use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::plugins::PluginNews;
@@ -92,7 +91,7 @@ pub struct CsiManager {
     looking: bool,
     look_again: bool,
     look_timer: Option<OperationId>,
-    unstaging: BTreeSet<DevicePlace>,
+    unstagings: staged::Unstagings,
     retries: Backoff,
     /// How many volumes of each driver the node has room for.
     limits: BTreeMap<String, Limit>,
@@ -117,7 +116,7 @@ impl Actor for CsiManager {
             looking: false,
             look_again: false,
             look_timer: None,
-            unstaging: BTreeSet::new(),
+            unstagings: staged::Unstagings::default(),
             retries: Backoff::new(RETRY),
             limits: BTreeMap::new(),
         };
@@ -381,10 +380,10 @@ impl CsiManager {
                 }
             }
             StagedStep::Unstaged { device, outcome } => {
-                self.unstaging.remove(&device);
-                let key = staged::key(&device);
-                match outcome.into_result() {
-                    Ok(()) => {
+                let (key, outcome) = (staged::key(&device), outcome.into_result());
+                let look_again = self.unstagings.end(&device, outcome.as_ref().ok().copied());
+                match outcome {
+                    Ok(_) => {
                         self.retries.reset(&key);
                         let unstaged = VolumeManagerMsg::Attached(AttachedStep::Unstaged);
                         context.tell(&self.args.volume_manager, unstaged);
@@ -394,6 +393,9 @@ impl CsiManager {
                         let wait = self.retries.fail(&key, context.steady());
                         self.look_in(wait.period, context);
                     }
+                }
+                if look_again {
+                    self.look(context);
                 }
             }
         }
@@ -405,6 +407,7 @@ impl CsiManager {
             self.look_again = true;
             return;
         }
+        self.unstagings.look();
         let host = Arc::clone(&self.args.host);
         let ended = |outcome: Result<_, _>| CsiManagerMsg::Staged(StagedStep::UnusedFound(outcome.into()));
         context.start("look for unused volumes", "the node", async move { staged::unused(&*host).await }, ended);
@@ -419,14 +422,14 @@ impl CsiManager {
 
     fn unstage_all(&mut self, unused: Vec<staged::Staged>, context: &mut Context<CsiManagerMsg>) {
         for (device, data) in unused {
-            if self.unstaging.contains(&device) {
+            if !self.unstagings.is_due(&device) {
                 continue;
             }
             if let Some(wait) = self.retries.wait(&staged::key(&device), context.steady()) {
                 self.look_in(wait.until.since(context.steady()), context);
                 continue;
             }
-            self.unstaging.insert(device.clone());
+            self.unstagings.begin(&device);
             let (calls, host) = (Arc::clone(&self.args.calls), Arc::clone(&self.args.host));
             let (endpoint, about) = (self.endpoint(&data.driver_name), data.volume_handle.clone());
             let of = device.clone();

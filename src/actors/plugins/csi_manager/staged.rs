@@ -1,12 +1,56 @@
 //! Staged volumes that nobody uses: how they are found, and how one is unstaged.
 
+use std::collections::BTreeSet;
+
 use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::volume_data::VolumeData;
+use crate::messages::plugins::csi_manager::Unstaging;
 use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::{CsiHost, target_path};
 
 /// A volume that is staged, or may be.
 pub(super) type Staged = (DevicePlace, VolumeData);
+
+/// The volumes that are being unstaged. A look at the disk takes a while, and goes on beside it.
+#[derive(Default)]
+pub(super) struct Unstagings {
+    under_way: BTreeSet<DevicePlace>,
+    /// Found unused while they were under way, which may have begun while they were used.
+    found_again: BTreeSet<DevicePlace>,
+    /// Unstaged since the newest look began: it may have seen them before.
+    gone: BTreeSet<DevicePlace>,
+}
+
+impl Unstagings {
+    /// A look begins.
+    pub(super) fn look(&mut self) {
+        self.gone.clear();
+    }
+
+    /// Whether a volume that the look found unused is to be unstaged.
+    pub(super) fn is_due(&mut self, device: &DevicePlace) -> bool {
+        if self.under_way.contains(device) {
+            self.found_again.insert(device.clone());
+            return false;
+        }
+        !self.gone.contains(device)
+    }
+
+    /// It is being unstaged.
+    pub(super) fn begin(&mut self, device: &DevicePlace) {
+        self.under_way.insert(device.clone());
+    }
+
+    /// That came to its end. Whether somebody has to look again.
+    pub(super) fn end(&mut self, device: &DevicePlace, outcome: Option<Unstaging>) -> bool {
+        self.under_way.remove(device);
+        let found_again = self.found_again.remove(device);
+        if outcome == Some(Unstaging::Gone) {
+            self.gone.insert(device.clone());
+        }
+        found_again && outcome == Some(Unstaging::InUse)
+    }
+}
 
 /// The key of waits after failures.
 pub(super) fn key(device: &DevicePlace) -> String {
@@ -34,11 +78,11 @@ pub(super) async fn unstage(
     endpoint: Option<String>,
     device: &DevicePlace,
     data: &VolumeData,
-) -> Result<(), String> {
+) -> Result<Unstaging, String> {
     let mut hold = host.hold(device).await;
     let users = host.users().await.map_err(|error| error.to_string())?;
     if is_used(data, &users) {
-        return Ok(());
+        return Ok(Unstaging::InUse);
     }
     let (driver, texts) = (&data.driver_name, Texts::of(device));
     let missing = || format!("{}: driver name {driver} not found in the list of registered CSI drivers", texts.client);
@@ -55,7 +99,8 @@ pub(super) async fn unstage(
         let gone = calls.unstage(&at, &data.volume_handle, &staging).await;
         gone.map_err(|error| format!("{}: {error}", texts.call))?;
     }
-    host.forget_device(device).await.map_err(|error| error.to_string())
+    host.forget_device(device).await.map_err(|error| error.to_string())?;
+    Ok(Unstaging::Gone)
 }
 
 /// Takes a device away from pods of which nothing else is left: an agent ended before it had done so.
@@ -94,5 +139,43 @@ impl Texts {
                 call: "kubernetes.io/csi: blockMapper.unstageVolumeForBlock failed",
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> DevicePlace {
+        DevicePlace::block("pv-1")
+    }
+
+    /// VOL-45: a look that began while the volume was staged sees it after it is gone.
+    #[test]
+    fn an_old_look_does_not_have_a_volume_unstaged_twice() {
+        let (mut unstagings, device) = (Unstagings::default(), device());
+        unstagings.look();
+        assert!(unstagings.is_due(&device));
+        unstagings.begin(&device);
+        unstagings.look();
+        assert!(!unstagings.end(&device, Some(Unstaging::Gone)));
+        assert!(!unstagings.is_due(&device), "the look began before");
+        unstagings.look();
+        assert!(unstagings.is_due(&device), "somebody had it staged again");
+    }
+
+    /// VOL-45: the last pod went while it was being found that a pod has the volume.
+    #[test]
+    fn a_volume_that_was_in_use_a_moment_ago_is_looked_at_again() {
+        let (mut unstagings, device) = (Unstagings::default(), device());
+        unstagings.begin(&device);
+        assert!(!unstagings.end(&device, Some(Unstaging::InUse)), "its pod tells when it goes");
+        unstagings.begin(&device);
+        assert!(!unstagings.is_due(&device));
+        assert!(unstagings.end(&device, Some(Unstaging::InUse)));
+        unstagings.begin(&device);
+        assert!(!unstagings.is_due(&device));
+        assert!(!unstagings.end(&device, None), "it is tried again after a wait");
+        assert!(unstagings.is_due(&device));
     }
 }
