@@ -96,6 +96,30 @@ async fn vol_31_a_shared_volume_has_one_label_where_the_gate_is_on() {
     }
 }
 
+/// VOL-31: a volume that was mounted before anybody knew of labels stays as it is for its pod, also where it is published again.
+#[tokio::test]
+async fn vol_31_a_pod_keeps_a_volume_that_it_has_without_a_label() {
+    let Some((setup, _serving)) = setup(false, "ReadWriteOncePod").await else { return };
+    let spec = json!({ "attachRequired": false, "seLinuxMount": true, "requiresRepublish": true });
+    setup.server.put(&format!("{DRIVERS}/drv.test"), json!({ "spec": spec }));
+    let pod = pod_of("one", "s0:c1");
+    setup.ensure(&pod).await.expect("mounted");
+    let of_node = setup.staging().with_file_name("vol_data.json");
+    let of_pod = setup.path("pods/one/volumes/kubernetes.io~csi/pv-1/vol_data.json");
+    let read = |path: &PathBuf| -> Value { serde_json::from_slice(&fs::read(path).expect("there")).expect("JSON") };
+    for note in [&of_node, &of_pod] {
+        let mut data = read(note);
+        data.as_object_mut().expect("an object").remove("seLinuxMountContext").expect("it has a label");
+        fs::write(note, data.to_string()).expect("written");
+    }
+    let refresh = VolumeManagerMsg::Refresh(Arc::clone(&pod));
+    setup.played.agent.directory.volume_manager.tell(Cause::outside("test"), refresh).expect("room");
+    let published = || setup.driver.calls().iter().filter(|call| call.starts_with("NodePublish")).count();
+    setup.eventually("it is published again", || published() >= 2).await;
+    assert_eq!(options(&setup)[1], [] as [String; 0]);
+    assert_eq!(read(&of_pod).get("seLinuxMountContext"), None);
+}
+
 /// VOL-31: a driver that does not say that it takes labels gets none, and the runtime labels the files.
 #[tokio::test]
 async fn vol_31_a_driver_is_not_given_what_it_does_not_take() {

@@ -108,6 +108,33 @@ impl Labelling {
     }
 }
 
+/// Another label that a volume has, where it is mounted with one at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelConflict {
+    /// That of another pod which has the volume.
+    OfPod(String),
+    /// Nobody has it any more, and it is still staged with that one.
+    Staged,
+}
+
+impl LabelConflict {
+    /// Whether a volume can be mounted with this label, beside the pods that have it with theirs, where it is staged with
+    /// that one.
+    ///
+    /// # Errors
+    /// The label that is in the way.
+    pub fn check<'a>(
+        wanted: &str,
+        of_pods: impl IntoIterator<Item = &'a str>,
+        staged: Option<&str>,
+    ) -> Result<(), Self> {
+        if let Some(there) = of_pods.into_iter().find(|there| !is_same_label(there, wanted)) {
+            return Err(Self::OfPod(there.to_owned()));
+        }
+        if staged.is_none_or(|there| is_same_label(there, wanted)) { Ok(()) } else { Err(Self::Staged) }
+    }
+}
+
 /// The mount option of a label.
 pub fn mount_option(label: &str) -> String {
     format!("context=\"{label}\"")
@@ -239,6 +266,22 @@ mod tests {
             ("a:b:c:s0:c9999", "a:b:c:s0:c9998", false),
         ] {
             assert_eq!(is_same_label(one, other), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn another_pods_label_is_in_the_way_and_so_is_one_that_stays_staged() {
+        let of_pod = |label: &str| Err(LabelConflict::OfPod(label.to_owned()));
+        for (of_pods, staged, expected) in [
+            (vec![], None, Ok(())),
+            (vec!["a:b:c:s0:c2,c1"], Some("a:b:c:s0:c1,c2"), Ok(())),
+            (vec!["a:b:c:s0:c1,c2", "a:b:c:s0"], Some("a:b:c:s0"), of_pod("a:b:c:s0")),
+            (vec![""], Some(""), of_pod("")),
+            (vec![], Some("a:b:c:s0"), Err(LabelConflict::Staged)),
+            (vec![], Some(""), Err(LabelConflict::Staged)),
+        ] {
+            let outcome = LabelConflict::check("a:b:c:s0:c1,c2", of_pods.clone(), staged);
+            assert_eq!(outcome, expected, "{of_pods:?} {staged:?}");
         }
     }
 

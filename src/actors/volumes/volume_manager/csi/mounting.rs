@@ -22,7 +22,7 @@ use crate::logic::volumes::csi::requests::Texts;
 use crate::logic::volumes::csi::rules::DriverRules;
 use crate::logic::volumes::csi::source::{CsiSource, Found};
 use crate::logic::volumes::csi::volume_data::VolumeData;
-use crate::logic::volumes::mounting::mount_label::{MountLabel, is_same_label};
+use crate::logic::volumes::mounting::mount_label::{LabelConflict, MountLabel};
 use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::logic::volumes::plan::{change_policy, readers};
 use crate::logic::volumes::steps::VolumeStep;
@@ -80,6 +80,11 @@ struct Mount<'a> {
     label: Option<MountLabel>,
 }
 
+/// Whether a note on the disk is about this volume.
+fn is_of(source: &CsiSource, data: &VolumeData) -> bool {
+    data.driver_name == source.driver && data.volume_handle == source.handle
+}
+
 impl MountTask {
     /// Has a driver's volume there.
     pub(in crate::actors::volumes::volume_manager) async fn mount_csi(
@@ -102,10 +107,29 @@ impl MountTask {
         let can = self.csi.volumes.calls.capabilities(&at).await.map_err(|error| failed(words.can, &error))?;
         let (place, fs_group) = (source.place(&self.uid), readers(&self.pod).fs_group.filter(|_| !source.is_block));
         let label = label.filter(|_| rules.takes_label && !source.is_block);
-        let of_mount = label.iter().filter(|label| label.binds).map(|label| label.label.clone()).collect();
+        let of_mount = self.label_of_mount(source, &place, label.as_ref()).await;
+        let of_mount = of_mount.map_err(|error| failed((words.note, ""), &error))?;
         let source = &CsiSource { label: of_mount, ..source.clone() };
         let mount = Mount { task: self, source, words, rules, place, at, can, fs_group, label };
         mount.run(publish_context, new).await
+    }
+
+    /// The label that the volume is mounted with; empty for none. A pod that has it already keeps the one that it has it with: an
+    /// agent that knew of no labels may have mounted it.
+    async fn label_of_mount(
+        &self,
+        source: &CsiSource,
+        place: &VolumePlace,
+        label: Option<&MountLabel>,
+    ) -> Result<String, VolumeError> {
+        let Some(label) = label else { return Ok(String::new()) };
+        let users = self.csi.volumes.host.users().await?;
+        let own = users.into_iter().find(|(user, data)| user == place && is_of(source, data));
+        Ok(match own {
+            Some((_, data)) => data.selinux_context,
+            None if label.binds => label.label.clone(),
+            None => String::new(),
+        })
     }
 
     /// The driver's rules, as the cluster has them.
@@ -312,33 +336,32 @@ impl Mount<'_> {
         }
         let set_up = |error: VolumeError| self.failed(self.words.note, error);
         let users = self.task.csi.volumes.host.users().await.map_err(set_up)?;
-        let (driver, handle) = (&self.source.driver, &self.source.handle);
-        let is_other = users.iter().any(|(place, data)| {
-            place.uid != self.place.uid && data.driver_name == *driver && data.volume_handle == *handle
-        });
+        let is_other = users.iter().any(|(place, data)| place.uid != self.place.uid && is_of(self.source, data));
         if is_other { Err(set_up(VolumeError::InUse)) } else { Ok(()) }
     }
 
     /// One label at a time, where the volume is mounted with one (VOL-31).
     async fn check_label(&self, device: &DevicePlace) -> Result<(), TaskFailure> {
-        let Some(label) = self.label.as_ref().filter(|label| label.binds) else { return Ok(()) };
+        if self.label.as_ref().is_none_or(|label| !label.binds) {
+            return Ok(());
+        }
         let (task, source) = (self.task, self.source);
         let set_up = |error: VolumeError| self.failed(self.words.note, error);
         let host = &task.csi.volumes.host;
-        let is_of = |data: &VolumeData| data.driver_name == source.driver && data.volume_handle == source.handle;
         let users = host.users().await.map_err(set_up)?;
-        let mut others = users.iter().filter(|(place, data)| place.uid != self.place.uid && is_of(data));
-        let differs = |data: &VolumeData| !is_same_label(&data.selinux_context, &label.label);
-        let why = if let Some((_, data)) = others.find(|(_, data)| differs(data)) {
-            let (name, there, wanted) = (&source.name, &data.selinux_context, &label.label);
-            format!("conflicting SELinux labels of volume {name}: {there:?} and {wanted:?}")
-        } else {
-            let staged = host.devices().await.map_err(set_up)?;
-            if !staged.iter().any(|(place, data)| place == device && differs(data)) {
-                return Ok(());
+        let others = users.iter().filter(|(place, data)| place.uid != self.place.uid && is_of(source, data));
+        let of_pods = others.map(|(_, data)| data.selinux_context.as_str());
+        let devices = host.devices().await.map_err(set_up)?;
+        let staged = devices.iter().find(|(place, _)| place == device);
+        let staged = staged.map(|(_, data)| data.selinux_context.as_str());
+        let (name, wanted) = (&source.name, &source.label);
+        let why = match LabelConflict::check(wanted, of_pods, staged) {
+            Ok(()) => return Ok(()),
+            Err(LabelConflict::OfPod(there)) => {
+                format!("conflicting SELinux labels of volume {name}: {there:?} and {wanted:?}")
             }
-            // Nobody has it any more: it is unstaged without this pod's doing.
-            VolumeError::OtherLabel(source.name.clone()).to_string()
+            // It is unstaged without this pod's doing.
+            Err(LabelConflict::Staged) => VolumeError::OtherLabel(name.clone()).to_string(),
         };
         let plugin = format!("kubernetes.io/csi/{}", source.driver);
         task.tell_problem(LabelNews::OtherPod, true, &source.access_modes, &plugin);
