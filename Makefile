@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster bench-pressure bench-scale fuzz mutants dist fmt lint unit live clean-runs
+.PHONY: help run join test test-vm test-arm64 simulate soak chaos bench bench-cluster bench-pressure bench-scale fuzz mutants dist fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -9,7 +9,7 @@ HOURS ?= 1
 KILLS ?= 50
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## a standalone node with two pods on a private containerd, until Ctrl-C (root, Debian)
 	@exec scripts/run.sh
@@ -22,6 +22,9 @@ test: ## everything that can be tested here; installs what is missing when root
 
 test-vm: ## the systemd unit as shipped, in a virtual machine with cgroup v2 (root, Debian)
 	@exec tests/vm/run.sh
+
+test-arm64: ## the unit tests of arm64, emulated (QEMU=<file>; a compiler for arm64)
+	@exec scripts/test-arm64.sh
 
 simulate: ## the same agent on a simulated node: make simulate SEED=1 PODS=20
 	@exec scripts/simulate.sh --seed $(SEED) --pods $(PODS)
