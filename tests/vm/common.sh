@@ -84,5 +84,6 @@ running_at_most() { [ "$(count_running)" -le "$1" ]; }
 journal_says() { journalctl -u podwright | grep "$1" >/dev/null; }
 file_has() { is "$(cat "$1")" "$2"; }
 container_id() { ctr_ containers ls -q "labels.\"io.kubernetes.container.name\"==$1"; }
+container_pid() { ctr_ tasks ls | awk -v id="$(container_id "$1")" '$1 == id { print $2 }'; }
 container_runs() { [ -n "$(container_id "$1")" ] && ctr_ tasks ls | grep "^$(container_id "$1") " | grep -q RUNNING; }
 container_cgroup() { find "$(kubepods systemd)" -type d -name "*$(container_id "$1")*" | head -n 1; }

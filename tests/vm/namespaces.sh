@@ -39,8 +39,9 @@ used() { # NAME
 uses_more() { [ "$(used "$1")" -ge "$2" ]; }
 uses_less() { [ "$(used "$1")" -lt "$2" ]; }
 # The first ID of the host that a container's users have, and how many they are.
-ids() { awk '{ print $2, $3 }' "/proc/$(ctr_ tasks ls | awk -v id="$(container_id "$1")" '$1 == id { print $2 }')/uid_map"; }
+ids() { awk '{ print $2, $3 }' "/proc/$(container_pid "$1")/uid_map"; }
 has_own_ids() { read -r first count < <(ids "$1") && [ "$first" -ge 65536 ] && [ "$count" = 65536 ]; }
+holds_nameless() { [[ "$(readlink "/proc/$(container_pid "$1")/fd/3")" == *"(deleted)" ]]; }
 projects() { grep -c ":/var/lib/kubelet/pods/.*/scratch$" /etc/projects; }
 
 test_quotas() { # KIND
@@ -61,6 +62,7 @@ test_quotas() { # KIND
     check "$1: a pod with the users of the node is Ready" within 180 pods_ready 2
     check "$1: its users are the node's" is "$(ids walked)" "0 4294967295"
     check "$1: its directory has no project" is "$(projects)" 1
+    check "$1: it has written what has no name" within 120 holds_nameless walked
     check "$1: what has no name is not seen there" within 120 uses_less walked $MIB
     before=$(containers)
     kill -KILL "$(agent_pid)"

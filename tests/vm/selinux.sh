@@ -72,7 +72,7 @@ folder() { ls -d /var/lib/kubelet/pods/*/volumes/kubernetes.io~iscsi/"$1"; }
 # The label that the whole volume is mounted with; nothing where it has none.
 mounted_with() { findmnt -no FS-OPTIONS "$(folder "$1")" | sed -nE 's/^(.*,)?context="([^"]*)".*/\2/p; t; s/^(.*,)?context=([^,]*).*/\2/p'; } # VOLUME
 label_of() { stat -c %C "$1"; }
-process_label() { tr -d '\0' <"/proc/$(ctr_ tasks ls | awk -v id="$(container_id "$1")" '$1 == id { print $2 }')/attr/current"; } # CONTAINER
+process_label() { tr -d '\0' <"/proc/$(container_pid "$1")/attr/current"; } # CONTAINER
 admitted() { busybox wget -qO- http://127.0.0.1:10255/metrics | grep ^volume_manager_selinux_volumes_admitted_total; }
 
 cd "$NODE_VM_FILES" || exit 1
