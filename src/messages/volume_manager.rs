@@ -12,10 +12,10 @@ use super::{Ended, Panicked, Subscriber, describe};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
-use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};
-use crate::logic::volumes::csi::expansion::KnownSize;
+use crate::logic::volumes::content::certificate::{CertificateEvent, CertificateKey, CertificateState};
+use crate::logic::volumes::content::token::{TokenKey, TokenLife};
+use crate::logic::volumes::expansion::KnownSize;
 use crate::logic::volumes::order::VolumePlace;
-use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::logic::volumes::volume_states::{MountedVolume, MountedVolumes, Task, TaskFailure, VolumeFailure};
 
 /// Tokens and certificates that an operation asked for, and other news that count however it ended. No `Debug`: tokens are

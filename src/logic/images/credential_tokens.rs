@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::logic::formats::dns_label::qualified_name_problems;
 use crate::logic::images::strict_json::{known_fields, texts};
-use crate::logic::volumes::token::TokenLife;
+use crate::logic::volumes::content::token::TokenLife;
 
 /// The version of the protocol that knows tokens.
 const TOKEN_API_VERSION: &str = "credentialprovider.kubelet.k8s.io/v1";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::payload::Payload;
+use super::content::payload::Payload;
 use super::scsi::orders::DiskOrder;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;

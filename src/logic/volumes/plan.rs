@@ -12,15 +12,15 @@ use k8s_openapi::api::core::v1::{
 
 use nested::nested_mount_points;
 
+use super::content::downward::downward_payload;
+use super::content::payload::{Payload, config_map_payload, secret_payload};
+use super::content::projected::{Readers, Sources, projected_payload, token_key};
+use super::content::token::TokenKey;
+use super::content::trust::{TrustKey, trust_key};
 use super::csi::migration::{is_migrated, is_read_only};
-use super::downward::downward_payload;
 use super::mounting::mounting_containers;
 use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, SetUp, VolumePlace, plugin};
-use super::payload::{Payload, config_map_payload, secret_payload};
-use super::projected::{Readers, Sources, projected_payload, token_key};
 use super::scsi::orders::{DiskUser, of_fc, of_iscsi};
-use super::token::TokenKey;
-use super::trust::{TrustKey, trust_key};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::model::time::Moment;

@@ -16,7 +16,7 @@ use crate::logic::images::pull_progress::PullStep;
 use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
-use crate::logic::volumes::token::TokenKey;
+use crate::logic::volumes::content::token::TokenKey;
 use crate::messages::{Panicked, describe};
 
 /// A container's need of an image.

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 pub use crate::logic::objects::object_cache::ObjectError;
 use crate::logic::objects::object_references::Looked;
-use crate::logic::volumes::certificate::Wanted;
-use crate::logic::volumes::token::{TokenKey, TokenLife};
+use crate::logic::volumes::content::certificate::Wanted;
+use crate::logic::volumes::content::token::{TokenKey, TokenLife};
 
 /// Patience with one object; a cache answers sooner about what it watches.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -16,8 +16,8 @@ use super::layout::{make_level, open_through};
 use super::ownership;
 use super::progress::Progress;
 use crate::logic::model::time::Moment;
+use crate::logic::volumes::content::payload::{Payload, PayloadFile};
 use crate::logic::volumes::order::Ownership;
-use crate::logic::volumes::payload::{Payload, PayloadFile};
 use crate::platform::files::safe_path::{Directory, Mounts};
 
 /// The link to the newest directory.

@@ -30,7 +30,7 @@ use crate::logic::model::backoff::{Wait, go_duration};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::Moment;
-use crate::logic::volumes::token::TokenKey;
+use crate::logic::volumes::content::token::TokenKey;
 use crate::messages::Panicked;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::images::image_gc::ImageGcMsg;

@@ -7,7 +7,7 @@ use super::Args;
 use crate::logic::images::credential_plugins::{AnswerCache, Provider, parse_answer};
 use crate::logic::images::credential_tokens::{Account, AccountToken, KnownToken, TokenAttributes};
 use crate::logic::images::image_records::RecordedAccount;
-use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
+use crate::logic::volumes::content::token::{EXPIRATION_SECONDS, TokenKey};
 use crate::messages::images::image_manager::{Given, ImageRequest};
 use crate::platform::cluster::objects::patiently;
 use crate::platform::observer::Observation;

@@ -13,7 +13,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::objects::object_cache::{Answer, Heard, Input, Object, ObjectError, not_found};
 use crate::logic::objects::object_references::ObjectKey;
-use crate::logic::volumes::token::TokenKey;
+use crate::logic::volumes::content::token::TokenKey;
 use crate::platform::cluster::objects::{Objects, Standalone, Token};
 
 /// The objects of the folder, and those of them that are followed.

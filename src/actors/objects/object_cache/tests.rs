@@ -7,7 +7,7 @@ use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
 use crate::logic::objects::object_cache::ChangeDetection;
-use crate::logic::volumes::token::TokenKey;
+use crate::logic::volumes::content::token::TokenKey;
 use crate::messages::root::Child;
 use crate::platform::cluster::objects::Objects;
 

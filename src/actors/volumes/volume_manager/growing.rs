@@ -1,7 +1,7 @@
 //! Growing a volume on the node (VOL-46): when it is mounted, and while a pod has it. Its driver does it, or the host, which has
 //! the file system on a local volume's device.
 //!
-//! `logic::volumes::csi::expansion` decides; here the claim is read again, the volume is grown and the claim's status changed. Of
+//! `logic::volumes::expansion` decides; here the claim is read again, the volume is grown and the claim's status changed. Of
 //! pods that share a driver's volume one at a time works on it, so that the driver is asked once.
 
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::tasks::{Claimed, MountTask, step_failed};
 use super::timing::expanding;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::volumes::claim::{bound_volume, check_volume, is_block, local_path};
-use crate::logic::volumes::csi::expansion::{
-    CallEnd, Expansion, KnownSize, Verdict, When, decide, grown_message, read_only_message,
-};
 use crate::logic::volumes::csi::migration::of_volume;
 use crate::logic::volumes::csi::requests::Texts;
 use crate::logic::volumes::csi::source::{CsiSource, Found};
+use crate::logic::volumes::expansion::{
+    CallEnd, Expansion, KnownSize, Verdict, When, decide, grown_message, read_only_message,
+};
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::steps::VolumeStep;
 use crate::logic::volumes::volume_states::TaskFailure;

@@ -28,12 +28,12 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::Steady;
-use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
-use crate::logic::volumes::csi::expansion::KnownSize;
+use crate::logic::volumes::content::certificate::{CertificateKey, CertificateState};
+use crate::logic::volumes::content::token::TokenKey;
+use crate::logic::volumes::expansion::KnownSize;
 use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::logic::volumes::order::plugin;
 use crate::logic::volumes::plan::{NodeFacts, NodeMeans, VolumePlan, volume_plans};
-use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };

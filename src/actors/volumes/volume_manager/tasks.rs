@@ -15,24 +15,24 @@ use crate::actors::kit::trace::Cause;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
-use crate::logic::volumes::certificate::{
-    Asked, CertificateKey, CertificateState, KeyAndChain, Step, Wanted, bundle, next_step, note_asked, note_looked,
-    overdue,
-};
 use crate::logic::volumes::claim::{
     bound_volume, check_affinity, check_mode, check_owner, check_volume, is_block, resolve, volume_group,
 };
-use crate::logic::volumes::csi::expansion::KnownSize;
+use crate::logic::volumes::content::certificate::{
+    Asked, CertificateKey, CertificateState, KeyAndChain, Step, Wanted, bundle, next_step, note_asked, note_looked,
+    overdue,
+};
+use crate::logic::volumes::content::projected::{Looked, Sources};
+use crate::logic::volumes::content::token::TokenKey;
+use crate::logic::volumes::content::trust::{NOTHING_SELECTED, TrustKey};
 use crate::logic::volumes::csi::migration::of_volume;
 use crate::logic::volumes::csi::names::block_map_path;
 use crate::logic::volumes::csi::source::CsiSource;
+use crate::logic::volumes::expansion::KnownSize;
 use crate::logic::volumes::mounting::mount_label::{Labelling, MountLabel, access_modes};
 use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
-use crate::logic::volumes::projected::{Looked, Sources};
 use crate::logic::volumes::steps::VolumeStep;
-use crate::logic::volumes::token::TokenKey;
-use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
 use crate::logic::volumes::volume_states::slow_walk::{DOING, progress_event};
 use crate::logic::volumes::volume_states::{DrivenVolume, MountedVolume, TaskFailure};
 use crate::messages::node::node_status::NodeStatusMsg;

@@ -3,11 +3,10 @@
 //! Pure. `source` reads a volume out of the API's objects; `names` are the paths and names that follow from it; `rules` is what
 //! the CSIDriver object says; `requests` are the calls; `capabilities` is what the driver can do; `volume_data` is the file that
 //! outlives the agent; `attachment` says whether the cluster has attached the volume; `migration` makes drivers' volumes of in-tree
-//! kinds; `expansion` decides about a volume that has grown.
+//! kinds.
 
 pub mod attachment;
 pub mod capabilities;
-pub mod expansion;
 pub mod migration;
 pub mod names;
 pub mod requests;

@@ -12,9 +12,9 @@ use super::requests::{Access, AccessMode, Capability, ExpandRequest, PublishRequ
 use super::rules::{DriverRules, GroupPolicy};
 use super::volume_data::{EPHEMERAL, PERSISTENT, VolumeData};
 use crate::logic::model::ids::PodUid;
+use crate::logic::volumes::content::token::{EXPIRATION_SECONDS, TokenKey};
 use crate::logic::volumes::mounting::mount_label::mount_option;
 use crate::logic::volumes::order::{VolumePlace, plugin};
-use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 
 /// The attribute, or secret, that tokens are in.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use super::*;
-use crate::logic::volumes::projected::Looked;
+use crate::logic::volumes::content::projected::Looked;
 
 fn pod(spec: serde_json::Value) -> Pod {
     let tree = json!({ "metadata": { "name": "web", "namespace": "ns", "uid": "u-1" }, "spec": spec });

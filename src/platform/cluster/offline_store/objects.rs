@@ -17,8 +17,8 @@ use serde_json::Value;
 use super::sealed::content_digest;
 use super::{OfflineStore, RECORDS_MAX, TOKEN, secret_record};
 use crate::logic::model::time::Moment;
-use crate::logic::volumes::certificate::Wanted;
-use crate::logic::volumes::token::{TokenKey, TokenLife};
+use crate::logic::volumes::content::certificate::Wanted;
+use crate::logic::volumes::content::token::{TokenKey, TokenLife};
 use crate::platform::cluster::objects::{ObjectError, Objects, Token};
 use crate::platform::host::clock::Clock;
 

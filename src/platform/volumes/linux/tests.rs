@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::logic::model::time::Moment;
+use crate::logic::volumes::content::payload::Payload;
 use crate::logic::volumes::order::{LocalOrder, Medium, Ownership, plugin};
-use crate::logic::volumes::payload::Payload;
 use crate::platform::files::project_quotas::testing::PlayedQuotas;
 use crate::platform::volumes::testing::{Root, may_mount, uid};
 

@@ -16,7 +16,7 @@ use crate::logic::images::image_credentials::{Credential, Keyring};
 use crate::logic::images::image_name::ImageName;
 use crate::logic::objects::object_references::{ObjectKind, environment_references};
 use crate::logic::pods::pod_roster::is_static;
-use crate::logic::volumes::downward::variable_value;
+use crate::logic::volumes::content::downward::variable_value;
 use crate::logic::volumes::plan::{NodeFacts, NodeMeans};
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolumes};
 use crate::platform::cluster::objects::{looked, patiently};

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::actors::kit::trace::lock;
 use crate::logic::resources::{ResourceList, ResourceOptions};
+use crate::logic::volumes::content::payload::PayloadFile;
+use crate::logic::volumes::content::token::TokenLife;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
-use crate::logic::volumes::payload::PayloadFile;
 use crate::logic::volumes::plan::volume_plans;
-use crate::logic::volumes::token::TokenLife;
 use std::time::Duration;
 
 use crate::platform::cluster::objects::ObjectError;
