@@ -62,6 +62,8 @@ pub enum Fault {
     TornWrites,
     /// Work on a volume fails half way: its effect, or a part of it, is there.
     HalfVolumes,
+    /// The machine loses its power, and boots again.
+    Resets,
     /// Calls to drivers fail, some of them although they took effect.
     PluginErrors,
     /// A call to a driver takes effect, but its answer does not come.
@@ -99,7 +101,7 @@ pub enum Fault {
 impl Fault {
     /// Whether it came after seeds had been given names: `all` is without these, so that such a seed tells its story still.
     pub fn is_later(self) -> bool {
-        (Self::StaleLists..=Self::HalfVolumes).contains(&self)
+        (Self::StaleLists..=Self::Resets).contains(&self)
     }
 
     /// Whether it is one of drivers: nothing happens by it without any. `all` is without these as well.
@@ -183,6 +185,7 @@ impl Faults {
             Fault::HalfVolumes,
             Fault::Watches,
             Fault::Sandboxes,
+            Fault::Resets,
             Fault::ClockSteps,
             Fault::Kills,
             Fault::Crashes,

@@ -93,6 +93,8 @@ pub struct Node {
     pub late_call: AtomicBool,
     /// A call to the runtime is taking effect whose caller has left.
     late_effect: AtomicBool,
+    /// Counts boots of the machine.
+    pub boots: AtomicU64,
     /// Counts restarts of the runtime.
     pub runtime_epoch: AtomicU64,
     /// The runtime's conditions of itself and of the network; absent ones are well.
@@ -139,6 +141,7 @@ impl Node {
             late_call: AtomicBool::new(false),
             late_effect: AtomicBool::new(false),
             memory_changed: tokio::sync::Notify::new(),
+            boots: AtomicU64::new(0),
             runtime_epoch: AtomicU64::new(0),
             conditions: Mutex::default(),
             hung: Mutex::default(),
@@ -209,8 +212,14 @@ impl Node {
     }
 
     /// Does something later for a call whose caller left. Calls that are left at one moment are left in no order; what
-    /// becomes of them has the order of their numbers.
+    /// becomes of them has the order of their numbers. None outlives the machine's boot.
     pub fn left_behind(&self, number: u64, delay: Duration, what: impl FnOnce(&Node) + Send + 'static) {
+        let boot = self.boots.load(Ordering::Relaxed);
+        let what = move |node: &Node| {
+            if node.boots.load(Ordering::Relaxed) == boot {
+                what(node);
+            }
+        };
         lock(&self.orphans).insert(number, (delay, Box::new(what)));
         self.later(Duration::from_millis(1), |node| {
             for (_, (delay, what)) in std::mem::take(&mut *lock(&node.orphans)) {

@@ -329,12 +329,16 @@ impl World {
         self.node().logind.prepare(ends);
     }
 
-    /// Resets the machine: containers and agent die, the disk stays.
+    /// Resets the machine: agent, drivers and containers die, cgroups and mounts are gone, the disk stays.
     pub fn reset_machine(&self) {
-        self.node().story.tell("fault", "the machine is reset");
+        let node = self.node();
+        node.story.tell("fault", "the machine is reset");
+        node.boots.fetch_add(1, Ordering::Relaxed);
         self.kill_agent();
-        runtime::reset(self.node());
-        lock(&self.node().cgroups).all.clear();
+        runtime::reset(node);
+        lock(&node.cgroups).all.clear();
+        lock(&node.disk).lose_mounts();
+        node.plugins.reset(node);
     }
 
     /// The sandboxes of a pod, by its name in the API, die, and all in them.
@@ -433,6 +437,10 @@ impl World {
             }
             if faults.strikes(Fault::Kills, 0.5) {
                 self.kill_agent();
+            }
+            if faults.strikes(Fault::Resets, 0.3) {
+                self.reset_machine();
+                self.restart_runtime(random.between(Duration::from_millis(200), Duration::from_secs(8)));
             }
             self.trouble_containers(&random);
             if faults.strikes(Fault::FullImages, 0.4) {

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::common::{seeds, side_by_side};
 
-const FAULTS: [&str; 11] = [
+const FAULTS: [&str; 12] = [
     "api-slow",
     "api-away",
     "api-busy",
@@ -27,6 +27,7 @@ const FAULTS: [&str; 11] = [
     "api-lost-answers",
     "api-false-gone",
     "clock-steps",
+    "resets",
 ];
 
 const fn seconds(seconds: u64) -> Duration {
@@ -89,6 +90,12 @@ fn a_cluster_is_served_under_all_trouble_at_once() {
         _ => "api,kills,crashes",
     };
     side_by_side(&seeds(8, 16), |seed| drop(standard(*seed, 6, 30, faults(*seed))));
+}
+
+/// The same where the machine loses its power now and then.
+#[test]
+fn a_cluster_is_served_under_all_trouble_with_losses_of_power() {
+    side_by_side(&seeds(6, 0), |seed| drop(standard(*seed, 8, 60, "all,resets,-clock-steps")));
 }
 
 /// PAIN-10: the same with what pods need kept on the disk.

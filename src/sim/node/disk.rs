@@ -61,6 +61,8 @@ pub struct Disk {
     pub(in crate::sim) busy: BTreeMap<String, Option<Busy>>,
     /// By directory of logs, when it was written to last.
     pub(super) written: BTreeMap<String, Moment>,
+    /// Volumes whose mounts went with the machine's power; their directories stay.
+    pub(super) unmounted: BTreeSet<VolumePlace>,
     /// Links to logs.
     pub links: BTreeMap<String, String>,
     /// The memory of probes.
@@ -99,6 +101,12 @@ impl Default for ResolvConf {
 }
 
 impl Disk {
+    /// The machine lost its power: every mount is gone.
+    pub(in crate::sim) fn lose_mounts(&mut self) {
+        self.unmounted.clone_from(&self.volumes);
+        self.csi.mapped.clear();
+    }
+
     /// The runtime opens a log, given its absolute path.
     pub fn write_log(&mut self, path: &str) {
         if let Some((directory, file)) = log_place(path) {

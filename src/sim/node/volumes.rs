@@ -38,7 +38,7 @@ impl Disk {
 
     /// Those of a container's mounts that are volumes of its pod and are not there.
     pub(super) fn missing_volumes<'a>(&self, mounts: &'a [Mount]) -> Vec<&'a str> {
-        let there: BTreeSet<String> = self.volumes.iter().map(path).collect();
+        let there: BTreeSet<String> = self.volumes.difference(&self.unmounted).map(path).collect();
         let wanted = mounts.iter().map(|mount| mount.host_path.as_str());
         let of_pods = wanted.filter(|path| path.starts_with("/var/lib/kubelet/pods/") && path.contains("/volumes/"));
         // Those of drivers are looked for where drivers publish them.
@@ -108,6 +108,7 @@ impl VolumeHost for Outlet {
         self.volume("set up", path(&place), |node| {
             let mut disk = lock(&node.disk);
             disk.pods.entry(uid).or_default();
+            disk.unmounted.remove(&place);
             disk.volumes.insert(place);
             None
         })
@@ -184,5 +185,7 @@ mod tests {
         assert_eq!(disk.missing_volumes(&mounts), [own]);
         disk.volumes.insert(place);
         assert_eq!(disk.missing_volumes(&mounts), [""; 0]);
+        disk.lose_mounts();
+        assert_eq!(disk.missing_volumes(&mounts), [own]);
     }
 }

@@ -44,7 +44,7 @@ fn invariants_of_drivers_hold_without_trouble() {
 /// RES-48, VOL-45.
 #[test]
 fn invariants_of_drivers_hold_under_each_trouble_alone() {
-    let others = ["kills", "crashes", "lost-answers", "late-effects,kills"];
+    let others = ["kills", "crashes", "lost-answers", "late-effects,kills", "resets"];
     let all = FAULTS.iter().chain(&others);
     let runs: Vec<(&str, u64)> = all.flat_map(|fault| (0..2).map(move |seed| (*fault, seed))).collect();
     side_by_side(&runs, |(fault, seed)| standard(*seed, 12, 40, fault));
@@ -53,6 +53,12 @@ fn invariants_of_drivers_hold_under_each_trouble_alone() {
 #[test]
 fn invariants_of_drivers_hold_under_all_trouble_at_once() {
     side_by_side(&seeds(8, 4), |seed| standard(*seed, 12, 40, "all,plugins,-clock-steps"));
+}
+
+/// VOL-45, RES-48: what drivers did is gone with the machine's power, and done again before any container needs it.
+#[test]
+fn invariants_of_drivers_hold_under_all_trouble_with_losses_of_power() {
+    side_by_side(&seeds(4, 0), |seed| standard(*seed, 12, 60, "all,plugins,resets,-clock-steps"));
 }
 
 /// The actors of the protocols, and how many messages each has in the story without faults.

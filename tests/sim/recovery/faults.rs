@@ -25,8 +25,16 @@ const ALONE: [&str; 17] = [
 ];
 
 /// Those that came later, so that `all` tells its stories still.
-const LATER: [&str; 7] =
-    ["stale-lists", "partial-lists", "oom-kills", "unknown-containers", "full-images", "torn-writes", "half-volumes"];
+const LATER: [&str; 8] = [
+    "stale-lists",
+    "partial-lists",
+    "oom-kills",
+    "unknown-containers",
+    "full-images",
+    "torn-writes",
+    "half-volumes",
+    "resets",
+];
 
 #[test]
 fn invariants_hold_without_trouble() {
@@ -44,6 +52,12 @@ fn invariants_hold_under_each_trouble_alone() {
 fn invariants_hold_under_each_later_trouble_alone() {
     let runs: Vec<(&str, u64)> = LATER.iter().flat_map(|fault| (0..8).map(move |seed| (*fault, seed))).collect();
     side_by_side(&runs, |(fault, seed)| standard(*seed, 6, 40, fault));
+}
+
+/// The machine loses its power now and then, and the rest goes wrong as well.
+#[test]
+fn invariants_hold_under_all_trouble_with_losses_of_power() {
+    side_by_side(&seeds(12, 0), |seed| standard(*seed, 8, 60, "all,resets"));
 }
 
 /// POD-07.

@@ -201,6 +201,23 @@ impl Plugins {
         state.sockets.retain(|_, (_, of)| of != endpoint);
     }
 
+    /// The machine lost its power: all that drivers did is gone, and they come back by and by. Their sockets stay.
+    pub fn reset(&self, node: &Node) {
+        let all: Vec<String> = {
+            let mut state = lock(&self.state);
+            state.busy.clear();
+            state.drivers.keys().cloned().collect()
+        };
+        for endpoint in all {
+            self.die(node, &endpoint, true);
+            node.later(self.random.between(AWAY.0, AWAY.1), move |node| node.plugins.start(node, &endpoint));
+        }
+        let mut volumes = lock(&self.volumes);
+        volumes.staged.clear();
+        volumes.published.clear();
+        lock(&self.claims).clear();
+    }
+
     /// All drivers run, and answer.
     pub fn recover(&self, node: &Node) {
         self.hang(None);
