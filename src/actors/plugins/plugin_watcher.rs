@@ -108,6 +108,8 @@ impl Actor for PluginWatcher {
 impl PluginWatcher {
     fn registry(&mut self, step: RegistryStep, context: &mut Context<PluginWatcherMsg>) -> Option<Input> {
         match step {
+            // The look under way may have passed the place before the plugin appeared there.
+            RegistryStep::Hinted if self.scanning => self.scan_again = true,
             RegistryStep::Hinted => self.scan_in(SETTLE, context),
             RegistryStep::WatchEnded(why) => {
                 let why = why.unwrap_or_else(|panicked| panicked.to_string());

@@ -3,6 +3,7 @@
 mod claims;
 mod labels;
 mod load;
+mod timing;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,0 +1,85 @@
+//! News at an unhappy moment, under paused time: of a plugin during a look.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use futures_util::stream;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::actors::node::tests::played_agent;
+use crate::logic::plugins::plugin::PluginInfo;
+use crate::logic::plugins::plugin_states::SocketIdentity;
+use crate::platform::plugins::{Hints, PluginError, PluginRegistration, PluginRegistry};
+
+/// How long a look at the registry takes after it has seen what there is.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A registry whose sockets nobody listens at.
+#[derive(Default)]
+struct Registry {
+    sockets: Mutex<BTreeMap<String, SocketIdentity>>,
+    appeared: Arc<Notify>,
+    looked: Notify,
+    called: Mutex<Vec<String>>,
+}
+
+impl Registry {
+    fn add(&self, socket: &str) {
+        let identity = SocketIdentity { device: 1, inode: 1, made: 1 };
+        self.sockets.lock().expect("not poisoned").insert(socket.to_owned(), identity);
+        self.appeared.notify_one();
+    }
+
+    fn called(&self) -> Vec<String> {
+        self.called.lock().expect("not poisoned").clone()
+    }
+}
+
+#[async_trait]
+impl PluginRegistry for Registry {
+    async fn scan(&self) -> Result<BTreeMap<String, SocketIdentity>, PluginError> {
+        let seen = self.sockets.lock().expect("not poisoned").clone();
+        self.looked.notify_waiters();
+        tokio::time::sleep(LOOK).await;
+        Ok(seen)
+    }
+
+    async fn watch(&self) -> Result<Hints, PluginError> {
+        let next = |appeared: Arc<Notify>| async move {
+            appeared.notified().await;
+            Some(((), appeared))
+        };
+        Ok(Box::pin(stream::unfold(Arc::clone(&self.appeared), next)))
+    }
+}
+
+#[async_trait]
+impl PluginRegistration for Registry {
+    async fn info(&self, socket: &str) -> Result<PluginInfo, PluginError> {
+        self.called.lock().expect("not poisoned").push(socket.to_owned());
+        Err(PluginError::Dial { socket: socket.to_owned(), problem: "connection refused".to_owned() })
+    }
+
+    async fn notify(&self, _: &str, _: Option<&str>) -> Result<(), PluginError> {
+        Ok(())
+    }
+}
+
+/// RES-47: the look has passed the place, and ends before the wait that the hint began.
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_appears_during_a_look_is_found_at_once() {
+    let registry = Arc::new(Registry::default());
+    let played = played_agent(ObjectServer::default().api(), |_, adapters| {
+        adapters.plugins =
+            PluginAdapters { registry: registry.clone(), registration: registry.clone(), ..PluginAdapters::none() };
+    });
+    start_alone(Child::PluginWatcher, &played.agent);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    registry.add("/first");
+    registry.looked.notified().await;
+    registry.add("/second");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let called = registry.called();
+    assert!(["/first", "/second"].iter().all(|socket| called.iter().any(|called| called == socket)), "{called:?}");
+}
