@@ -75,16 +75,25 @@ struct Driver {
     version: Version,
 }
 
+/// The state of the first job.
+enum Publishing {
+    /// Nobody carries it out.
+    Idle,
+    /// The cluster hears of it. `registered`: meanwhile `NodeStatus` said that the API server has the Node.
+    UnderWay { registered: bool },
+    /// It is tried again when this timer has run out.
+    Waiting(OperationId),
+}
+
 /// See the module.
 pub struct CsiManager {
     args: Args,
     drivers: BTreeMap<String, Driver>,
     /// Drivers that are being asked what this node is to them, by socket.
     asked: BTreeMap<String, (Arc<Plugin>, Version)>,
-    /// Jobs for the cluster; the first is under way if `publishing`.
+    /// Jobs for the cluster, the next one first.
     jobs: VecDeque<Job>,
-    publishing: bool,
-    publish_timer: Option<OperationId>,
+    publishing: Publishing,
     publish_retries: Backoff,
     /// Why volumes cannot be used yet, as the Node says it.
     problem: Option<String>,
@@ -109,8 +118,7 @@ impl Actor for CsiManager {
             drivers: BTreeMap::new(),
             asked: BTreeMap::new(),
             jobs: VecDeque::new(),
-            publishing: false,
-            publish_timer: None,
+            publishing: Publishing::Idle,
             publish_retries: Backoff::new(API_RETRY),
             problem: is_connected.then(|| NOT_INITIALIZED.to_owned()),
             looking: false,
@@ -144,7 +152,7 @@ impl Actor for CsiManager {
             CsiManagerMsg::Driver(DriverStep::LimitDue(driver)) => self.limit_due(&driver, context),
             CsiManagerMsg::LimitReached(driver) => self.limit_reached(&driver, context),
             CsiManagerMsg::Driver(DriverStep::PublishDue) => {
-                self.publish_timer = None;
+                self.publishing = Publishing::Idle;
                 self.publish(context);
             }
             CsiManagerMsg::Staged(step) => self.staged(step, context),
@@ -152,12 +160,7 @@ impl Actor for CsiManager {
             CsiManagerMsg::Endpoint(name, reply) => {
                 let _ = reply.send(self.endpoint(&name)); // The asker may have left.
             }
-            CsiManagerMsg::NodeRegistered => {
-                if let Some(timer) = self.publish_timer.take() {
-                    context.cancel(timer);
-                }
-                self.publish(context);
-            }
+            CsiManagerMsg::NodeRegistered => self.node_registered(context),
             CsiManagerMsg::Repeat => self.tell_problem(context),
         }
     }
@@ -262,7 +265,8 @@ impl CsiManager {
 
     /// Drops jobs that are overtaken and not under way yet.
     fn forget_jobs_of(&mut self, name: &str, context: &Context<CsiManagerMsg>) {
-        let first = usize::from(self.publishing).min(self.jobs.len());
+        let is_under_way = matches!(self.publishing, Publishing::UnderWay { .. });
+        let first = usize::from(is_under_way).min(self.jobs.len());
         let (dropped, kept): (Vec<Job>, Vec<Job>) =
             self.jobs.split_off(first).into_iter().partition(|job| job.driver() == Some(name));
         self.jobs.extend(kept);
@@ -277,13 +281,24 @@ impl CsiManager {
         }
     }
 
+    /// The API server has the Node. `NodeStatus` may have told the job under way before that there is none.
+    fn node_registered(&mut self, context: &mut Context<CsiManagerMsg>) {
+        match &mut self.publishing {
+            Publishing::UnderWay { registered } => return *registered = true,
+            Publishing::Waiting(timer) => context.cancel(*timer),
+            Publishing::Idle => {}
+        }
+        self.publishing = Publishing::Idle;
+        self.publish(context);
+    }
+
     /// Tells the cluster what is next, unless something is under way or waits.
     fn publish(&mut self, context: &mut Context<CsiManagerMsg>) {
         let (Some(job), Some(api)) = (self.jobs.front().cloned(), self.args.api.clone()) else { return };
-        if self.publishing || self.publish_timer.is_some() {
+        if !matches!(self.publishing, Publishing::Idle) {
             return;
         }
-        self.publishing = true;
+        self.publishing = Publishing::UnderWay { registered: false };
         let about = job.driver().unwrap_or("CSINode").to_owned();
         let (name, node_status, cause) = (self.args.node_name.clone(), self.args.node_status.clone(), context.cause());
         let work = async move { cluster::carry_out(&api, &node_status, cause, &name, &job).await };
@@ -292,7 +307,7 @@ impl CsiManager {
     }
 
     fn published(&mut self, outcome: Ended<(), PublishError>, context: &mut Context<CsiManagerMsg>) {
-        self.publishing = false;
+        let before = std::mem::replace(&mut self.publishing, Publishing::Idle);
         let Some(job) = self.jobs.pop_front() else { return };
         let error = match outcome {
             Ended::Done(()) => {
@@ -319,6 +334,7 @@ impl CsiManager {
             _ => !self.drivers.contains_key(name),
         });
         let wait = match &error {
+            PublishError::NoNode if matches!(before, Publishing::UnderWay { registered: true }) => Duration::ZERO,
             PublishError::NoNode => NODE_WAIT,
             _ => {
                 tracing::warn!(%error, about = job.driver().unwrap_or("CSINode"), "the cluster cannot be told of drivers");
@@ -330,7 +346,7 @@ impl CsiManager {
         } else {
             self.judge_overtaken(&job, context);
         }
-        self.publish_timer = Some(context.after(wait, CsiManagerMsg::Driver(DriverStep::PublishDue)));
+        self.publishing = Publishing::Waiting(context.after(wait, CsiManagerMsg::Driver(DriverStep::PublishDue)));
     }
 
     /// A job came to its end.

@@ -1,15 +1,20 @@
-//! News at an unhappy moment, under paused time: of a plugin during a look.
+//! News at an unhappy moment, under paused time: of a plugin during a look, of the Node during a question about it.
 
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use futures_util::stream;
+use k8s_openapi::api::core::v1::Node;
 use tokio::sync::Notify;
 
 use super::*;
+use crate::actors::kit::actor::{Actor, spawn};
+use crate::actors::kit::context::Context;
 use crate::actors::node::tests::played_agent;
 use crate::logic::plugins::plugin::PluginInfo;
 use crate::logic::plugins::plugin_states::SocketIdentity;
+use crate::messages::node::node_status::NodeStatusMsg;
+use crate::messages::plugins::csi_manager::CsiManagerMsg;
 use crate::platform::plugins::{Hints, PluginError, PluginRegistration, PluginRegistry};
 
 /// How long a look at the registry takes after it has seen what there is.
@@ -82,4 +87,49 @@ async fn a_plugin_that_appears_during_a_look_is_found_at_once() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let called = registry.called();
     assert!(["/first", "/second"].iter().all(|socket| called.iter().any(|called| called == socket)), "{called:?}");
+}
+
+/// `NodeStatus`, which has no Node when it is asked first, and registers the node before that answer arrives.
+struct LateNode {
+    asked: usize,
+    csi_manager: Address<CsiManagerMsg>,
+}
+
+impl Actor for LateNode {
+    const KIND: &'static str = "NodeStatus";
+    type Msg = NodeStatusMsg;
+    type Args = Address<CsiManagerMsg>;
+
+    fn begin(csi_manager: Self::Args, _: &mut Context<NodeStatusMsg>) -> Self {
+        Self { asked: 0, csi_manager }
+    }
+
+    fn receive(&mut self, message: NodeStatusMsg, context: &mut Context<NodeStatusMsg>) {
+        let NodeStatusMsg::Node(reply) = message else { return };
+        self.asked += 1;
+        let node = match self.asked {
+            1 => {
+                context.tell(&self.csi_manager, CsiManagerMsg::NodeRegistered);
+                None
+            }
+            _ => {
+                let mut node = Node::default();
+                node.metadata.uid = Some("node-uid".to_owned());
+                Some(Arc::new(node))
+            }
+        };
+        reply.send(node).expect("it waits");
+    }
+}
+
+/// NODE-59.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_while_it_is_asked_for_gets_its_csi_node_at_once() {
+    let server = ObjectServer::default();
+    let agent = played_agent(server.api(), |_, _| {}).agent;
+    spawn::<LateNode>(&agent.directory.node_status, agent.directory.csi_manager.clone(), None);
+    start_alone(Child::CsiManager, &agent);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let csi_node = server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", agent.settings.node_name));
+    assert_eq!(csi_node["metadata"]["ownerReferences"][0]["uid"], "node-uid");
 }
