@@ -67,13 +67,15 @@ pub(in crate::actors) fn spawn<A: Actor>(
 ) -> ActorCell {
     let beginning = Beginning { address: address.clone(), args };
     let runner = Runner::<A>(std::marker::PhantomData);
-    // Without a name there is nothing to refuse: the registry is not asked.
-    let (actor, _started) = match parent {
-        Some(parent) => ractor::ActorRuntime::spawn_linked_instant(None, runner, beginning, parent),
-        None => ractor::ActorRuntime::spawn_instant(None, runner, beginning),
-    }
-    .expect("an actor without a name cannot be refused");
-    address.move_in(actor.clone());
+    let actor = address.move_in(|| {
+        // Without a name there is nothing to refuse: the registry is not asked.
+        let (actor, _started) = match parent {
+            Some(parent) => ractor::ActorRuntime::spawn_linked_instant(None, runner, beginning, parent),
+            None => ractor::ActorRuntime::spawn_instant(None, runner, beginning),
+        }
+        .expect("an actor without a name cannot be refused");
+        actor
+    });
     actor.get_cell()
 }
 

@@ -151,9 +151,13 @@ impl<M: Describe + Send + 'static> Address<M> {
         self.target().is_some()
     }
 
-    pub(super) fn move_in(&self, who: ActorRef<Envelope<M>>) {
+    /// Has an incarnation begin here. A message to it waits until it lives here, also an answer to its own first words.
+    pub(super) fn move_in(&self, begin: impl FnOnce() -> ActorRef<Envelope<M>>) -> ActorRef<Envelope<M>> {
+        let mut target = self.inner.target.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.inner.record.came_up();
-        *self.inner.target.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(who);
+        let who = begin();
+        *target = Some(who.clone());
+        who
     }
 
     pub(super) fn move_out(&self) {

@@ -1,5 +1,7 @@
 //! Operations of many parts, under paused time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
@@ -82,4 +84,41 @@ async fn parts_that_end_together_are_one_message_and_a_panic_is_its_parts_own() 
     assert_eq!(heard(2.0).await, expected);
     assert!(agent.trace.open_operations().is_empty());
     assert_eq!(heard(3.0).await, expected);
+}
+
+/// Counts the incarnations that nobody could have told anything when they began.
+struct Early;
+
+impl Actor for Early {
+    const KIND: &'static str = "Early";
+    type Msg = PlayMsg;
+    type Args = Arc<AtomicUsize>;
+
+    fn begin(unreachable: Self::Args, context: &mut Context<PlayMsg>) -> Self {
+        if !context.address().is_up() {
+            unreachable.fetch_add(1, Ordering::SeqCst);
+        }
+        Self
+    }
+
+    fn receive(&mut self, message: PlayMsg, _: &mut Context<PlayMsg>) {
+        if let PlayMsg::EndsSoFar(reply) = message {
+            let _ = reply.send(vec![]); // The test may have failed.
+        }
+    }
+}
+
+/// The answer to an actor's first words may come before its parent goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_actor_can_be_reached_from_its_beginning_on_whatever_thread_it_begins() {
+    let agent = played_agent(ObjectServer::default().api(), |_, _| {}).agent;
+    let unreachable = Arc::new(AtomicUsize::new(0));
+    for _ in 0..2000 {
+        let address = Address::new(&agent.trace, "early", "Early", "Root", 4);
+        let cell = spawn::<Early>(&address, Arc::clone(&unreachable), None);
+        let limit = Duration::from_secs(60);
+        address.ask(Cause::outside("test"), limit, PlayMsg::EndsSoFar).await.expect("answered");
+        cell.stop(None);
+    }
+    assert_eq!(unreachable.load(Ordering::SeqCst), 0);
 }
