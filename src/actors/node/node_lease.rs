@@ -67,12 +67,7 @@ impl Actor for NodeLease {
             NodeLeaseMsg::LimitChanged(limit) => {
                 self.api = self.args.api.as_ref().map(|api| api.on(Lane::Heartbeat).within(limit));
             }
-            NodeLeaseMsg::NodeRegistered => {
-                // The first try may have come too early to find the Node.
-                if self.keeper.is_idle() && !self.keeper.holds() {
-                    self.step(Input::Due, context);
-                }
-            }
+            NodeLeaseMsg::NodeRegistered => self.step(Input::NodeRegistered, context),
         }
     }
 }

@@ -26,6 +26,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(7);
 pub enum Input {
     /// Time to renew.
     Due,
+    /// The API server has the Node now.
+    NodeRegistered,
     /// A pause is over.
     PauseOver,
     /// The Node was read: its UID; `None` when that failed.
@@ -71,9 +73,10 @@ enum Stage {
     Pausing {
         renewal: Option<Renewal>,
     },
-    /// The Node is read to create a Lease that it owns.
+    /// The Node is read to create a Lease that it owns. `registered`: the Node came while it was read.
     OwnerForNew {
         renewal: Option<Renewal>,
+        registered: bool,
     },
     Creating {
         renewal: Option<Renewal>,
@@ -112,36 +115,30 @@ impl LeaseKeeper {
         duration.mul_f64(RENEW_FRACTION).mul_f64(1.0 + JITTER * chance.clamp(0.0, 1.0))
     }
 
-    /// Whether there is a Lease, and nothing about it is under way.
-    pub fn holds(&self) -> bool {
-        self.stage == Stage::Idle && self.lease.is_some()
-    }
-
-    /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        self.stage == Stage::Idle
-    }
-
     /// Takes one input; says what to do about it, in order.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
         match (self.stage.clone(), input) {
             (Stage::Idle, Input::Due) => self.begin(now),
+            // The last try may have come too early to find the Node, and so may the one under way.
+            (Stage::Idle, Input::NodeRegistered) if self.lease.is_none() => self.read(None),
+            (Stage::OwnerForNew { renewal, .. }, Input::NodeRegistered) => {
+                self.stage = Stage::OwnerForNew { renewal, registered: true };
+                vec![]
+            }
             (Stage::Pausing { renewal }, Input::PauseOver) => self.read(renewal),
             (Stage::Reading { renewal }, Input::Found(lease)) => {
                 self.lease = Some(*lease);
                 self.renew(renewal.unwrap_or(Renewal { tried: 0, optimistic: false }), now)
             }
-            (Stage::Reading { renewal }, Input::Missing) => {
-                self.stage = Stage::OwnerForNew { renewal };
-                vec![Action::ReadOwner]
-            }
+            (Stage::Reading { renewal }, Input::Missing) => self.read_owner(renewal),
             (Stage::Reading { renewal } | Stage::Creating { renewal }, Input::Failed | Input::Conflict) => {
                 self.pause(renewal)
             }
-            (Stage::OwnerForNew { renewal }, Input::Owner(Some(uid))) => {
+            (Stage::OwnerForNew { renewal, .. }, Input::Owner(Some(uid))) => {
                 self.stage = Stage::Creating { renewal };
                 vec![Action::Create(Box::new(self.fresh(&uid, now)))]
             }
+            (Stage::OwnerForNew { renewal, registered: true }, Input::Owner(None)) => self.read_owner(renewal),
             // A Lease that no Node owns would outlive it, so none is created this round.
             (Stage::OwnerForNew { .. }, Input::Owner(None)) => {
                 self.lease = None;
@@ -201,6 +198,11 @@ impl LeaseKeeper {
         }
         self.stage = Stage::Reading { renewal };
         vec![Action::Read]
+    }
+
+    fn read_owner(&mut self, renewal: Option<Renewal>) -> Vec<Action> {
+        self.stage = Stage::OwnerForNew { renewal, registered: false };
+        vec![Action::ReadOwner]
     }
 
     fn pause(&mut self, renewal: Option<Renewal>) -> Vec<Action> {

@@ -57,7 +57,7 @@ fn a_new_lease_is_held_and_owned_by_the_node() {
     let [owner] = owners.as_slice() else { panic!("{owners:?}") };
     assert_eq!((&*owner.api_version, &*owner.kind, &*owner.name, &*owner.uid), ("v1", "Node", "node-1", "uid-1"));
     assert_eq!(step(&mut keeper, Input::Stored(owned("1"))), [Action::Rest], "a new one is not renewed at once");
-    assert!(keeper.holds());
+    assert!(keeper.stage == Stage::Idle && keeper.lease.is_some());
 }
 
 #[test]
@@ -101,8 +101,24 @@ fn no_lease_is_created_for_a_node_that_cannot_be_read() {
     step(&mut keeper, Input::Due);
     step(&mut keeper, Input::Missing);
     assert_eq!(step(&mut keeper, Input::Owner(None)), [Action::Rest]);
-    assert!(keeper.is_idle() && !keeper.holds());
+    assert!(keeper.stage == Stage::Idle && keeper.lease.is_none());
     assert_eq!(step(&mut keeper, Input::Due), [Action::Read]);
+}
+
+/// NODE-34: the Node may come just after it was read, and its news before the answer.
+#[test]
+fn a_node_that_comes_while_it_is_read_is_read_once_more() {
+    let mut keeper = keeper();
+    step(&mut keeper, Input::Due);
+    step(&mut keeper, Input::Missing);
+    assert_eq!(step(&mut keeper, Input::NodeRegistered), []);
+    assert_eq!(step(&mut keeper, Input::Owner(None)), [Action::ReadOwner]);
+    assert_eq!(step(&mut keeper, Input::Owner(None)), [Action::Rest], "once");
+    assert_eq!(step(&mut keeper, Input::NodeRegistered), [Action::Read], "nor is a period waited for");
+    step(&mut keeper, Input::Missing);
+    step(&mut keeper, owner());
+    step(&mut keeper, Input::Stored(owned("1")));
+    assert_eq!(step(&mut keeper, Input::NodeRegistered), [], "it has its Lease");
 }
 
 #[test]
@@ -164,6 +180,7 @@ fn a_rest_is_ten_seconds_and_at_most_four_hundredths_more() {
 fn any_input() -> impl Strategy<Value = Input> {
     prop_oneof![
         Just(Input::Due),
+        Just(Input::NodeRegistered),
         Just(Input::PauseOver),
         any::<bool>().prop_map(|known| Input::Owner(known.then(|| "uid".to_owned()))),
         any::<bool>().prop_map(|orphan| {
@@ -188,11 +205,13 @@ proptest! {
         let mut keeper = keeper();
         for input in inputs {
             let before = keeper.stage.clone();
+            let is_answer = input != Input::NodeRegistered;
             let actions = keeper.step(input, NOW);
             let under_way: Vec<&Action> =
                 actions.iter().filter(|action| **action != Action::CloseConnections).collect();
-            prop_assert_eq!(under_way.len(), usize::from(keeper.stage != before || !actions.is_empty()));
-            prop_assert_eq!(actions.contains(&Action::Rest), keeper.is_idle() && before != Stage::Idle);
+            prop_assert_eq!(under_way.len(), usize::from((is_answer && keeper.stage != before) || !actions.is_empty()));
+            let ends = keeper.stage == Stage::Idle && before != Stage::Idle;
+            prop_assert_eq!(actions.contains(&Action::Rest), ends);
             for action in under_way {
                 if let Action::Create(lease) | Action::Replace(lease) = action {
                     prop_assert!(lease.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()));
