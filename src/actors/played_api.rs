@@ -236,13 +236,13 @@ impl State {
         object
     }
 
-    /// Makes or changes a CSINode, or merges a patch into a Node or a claim; `None` for any other call.
+    /// Makes or changes a CSINode or a Lease, or merges a patch into a Node or a claim; `None` for any other call.
     fn change(&mut self, verb: &str, path: &str, body: &Value) -> Option<Answer> {
-        let is_csi_node = path.starts_with("/apis/storage.k8s.io/v1/csinodes");
+        let is_whole = path.starts_with("/apis/storage.k8s.io/v1/csinodes") || path.contains("/leases");
         let is_node = path.starts_with("/api/v1/nodes/");
         let (path, object) = match verb {
-            "POST" if is_csi_node => (format!("{path}/{}", body["metadata"]["name"].as_str()?), body.clone()),
-            "PUT" if is_csi_node => (path.to_owned(), body.clone()),
+            "POST" if is_whole => (format!("{path}/{}", body["metadata"]["name"].as_str()?), body.clone()),
+            "PUT" if is_whole => (path.to_owned(), body.clone()),
             "PATCH" if is_node || path.contains("/persistentvolumeclaims/") => {
                 let path = path.trim_end_matches("/status").to_owned();
                 let mut object = self.objects.get(&path)?.clone();

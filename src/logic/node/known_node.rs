@@ -40,6 +40,11 @@ impl KnownNode {
         self.stored.as_ref().is_none_or(|known| !is_older(node, known))
     }
 
+    /// Whether the API server has a Node for the first time, or another one than before.
+    pub fn is_another(&self, node: &Node) -> bool {
+        self.stored.as_ref().is_none_or(|known| known.metadata.uid != node.metadata.uid)
+    }
+
     /// Takes the API server's newest Node; gives the Event that is due when pods may be scheduled to it now, or no more.
     pub fn take(&mut self, node: Node) -> Option<NodeEvent> {
         let before = self.stored.as_ref().and_then(|known| known.spec.as_ref()?.unschedulable);
@@ -101,7 +106,9 @@ mod tests {
         known.prepare(node("", ""));
         assert_eq!(known.newest().as_deref(), Some(&node("", "")));
         assert!(known.stored().is_none() && !known.mark_gone(Moment::EPOCH), "it was never there");
+        assert!(known.is_another(&node("a", "1")));
         known.take(node("a", "1"));
+        assert!(!known.is_another(&node("a", "2")) && known.is_another(&node("b", "3")));
         known.prepare(node("", ""));
         assert_eq!(known.newest().as_deref(), Some(&node("a", "1")));
     }

@@ -14,7 +14,7 @@ pub enum NodeLeaseMsg {
     PauseOver,
     /// From itself: what the API server said.
     Answered(Result<Box<Input>, Panicked>),
-    /// From `NodeStatus`: the node is registered, so there is an owner for a new Lease.
+    /// From `NodeStatus`: the API server has the Node, so there is an owner for a new Lease. Lost, it costs time.
     NodeRegistered,
     /// From Root: the configuration was read again; a heartbeat may take this long.
     LimitChanged(Duration),

@@ -98,13 +98,13 @@ pub struct Listeners {
     pub pod_manager: Address<PodManagerMsg>,
     /// Hears of the node's addresses.
     pub certificate_manager: Address<CertificateManagerMsg>,
-    /// Hears that the node is registered.
+    /// Hears that the API server has the Node.
     pub node_lease: Address<NodeLeaseMsg>,
     /// Looks at the runtime before its time.
     pub runtime_monitor: Address<RuntimeMonitorMsg>,
     /// Hears how large the machine is.
     pub resource_manager: Address<ResourceManagerMsg>,
-    /// Hears of the Node: its CSINode belongs to the Node.
+    /// Hears the same: the CSINode belongs to the Node.
     pub csi_manager: Address<CsiManagerMsg>,
     /// Records the node's Events.
     pub event_recorder: Address<EventRecorderMsg>,
@@ -394,8 +394,12 @@ impl NodeStatus {
 
     /// Takes the API server's newest Node, and does what follows from it.
     fn take(&mut self, node: Node, context: &mut Context<NodeStatusMsg>) {
-        let is_ready = is_ready(node.status.as_ref());
+        let (is_ready, is_another) = (is_ready(node.status.as_ref()), self.node.is_another(&node));
         let event = self.node.take(node);
+        if is_another {
+            context.tell(&self.args.to.node_lease, NodeLeaseMsg::NodeRegistered);
+            context.tell(&self.args.to.csi_manager, CsiManagerMsg::NodeRegistered);
+        }
         self.record(event, context);
         if is_ready {
             self.startup.ready(context.now());
@@ -460,11 +464,5 @@ impl NodeStatus {
             Err(error) => tracing::error!(cidrs, error, "failed to update pod CIDR"),
         }
         self.ranges.told(cidrs, outcome.is_ok());
-    }
-
-    fn registered(&self, context: &Context<NodeStatusMsg>) {
-        tracing::info!(node = self.args.node_name, "Successfully registered node");
-        context.tell(&self.args.to.node_lease, NodeLeaseMsg::NodeRegistered);
-        context.tell(&self.args.to.csi_manager, CsiManagerMsg::NodeRegistered);
     }
 }

@@ -160,7 +160,7 @@ impl NodeStatus {
         match std::mem::replace(&mut self.work, Work::Idle) {
             Work::Registering { events, existing, facts, .. } => {
                 self.record(events, context);
-                self.registered(context);
+                tracing::info!(node = self.args.node_name, "Successfully registered node");
                 match existing {
                     // A Node that was there before gets the rest of its status now.
                     Some(existing) => {

@@ -1,4 +1,4 @@
-//! News at an unhappy moment, under paused time: of a plugin during a look, of the Node during a question about it.
+//! News at an unhappy moment, under paused time: of a plugin during a look, of the Node late or during a question about it.
 
 use std::collections::BTreeMap;
 
@@ -132,4 +132,22 @@ async fn a_node_that_comes_while_it_is_asked_for_gets_its_csi_node_at_once() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let csi_node = server.object(&format!("/apis/storage.k8s.io/v1/csinodes/{}", agent.settings.node_name));
     assert_eq!(csi_node["metadata"]["ownerReferences"][0]["uid"], "node-uid");
+}
+
+/// NODE-12, NODE-34, NODE-59: of a node that somebody else creates.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_appears_gets_its_csi_node_and_lease_at_once() {
+    let server = ObjectServer::default();
+    let agent = played_agent(server.api(), |settings, _| settings.node.register = false).agent;
+    for child in [Child::NodeStatus, Child::NodeLease, Child::CsiManager] {
+        start_alone(child, &agent);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let node = &agent.settings.node_name;
+    server.put(&format!("/api/v1/nodes/{node}"), json!({ "metadata": { "uid": "node-uid" } }));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}");
+    for path in [format!("/apis/storage.k8s.io/v1/csinodes/{node}"), lease] {
+        assert_eq!(server.object(&path)["metadata"]["ownerReferences"][0]["uid"], "node-uid", "{path}");
+    }
 }
