@@ -1,4 +1,6 @@
-//! Many volumes of one driver beside each other. Measures; for people who look at the figures.
+//! Many volumes of one driver beside each other.
+
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 
@@ -43,6 +45,22 @@ async fn release(setup: &Setup, pods: &[Arc<Pod>]) {
     let folder = setup.path("plugins/kubernetes.io/csi/drv.test");
     let is_empty = || fs::read_dir(&folder).map_or(true, |mut left| left.next().is_none());
     setup.eventually("all are unstaged", is_empty).await;
+}
+
+/// VOL-41, VOL-45: a driver is asked once for each step of each volume, however many pods come and go together.
+#[tokio::test(flavor = "multi_thread")]
+async fn vol_41_pods_that_go_together_have_their_volumes_unstaged_once_each() {
+    const PODS: usize = 20;
+    let Some((setup, _serving, pods)) = setup(PODS).await else { return };
+    mount(&setup, &pods).await;
+    setup.driver.switches().takes = Duration::from_millis(5);
+    release(&setup, &pods).await;
+    let calls = setup.driver.calls();
+    for method in ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"] {
+        let asked: Vec<&String> = calls.iter().filter(|call| call.starts_with(method)).collect();
+        let volumes: BTreeSet<&str> = asked.iter().filter_map(|call| Some(call.split_once(' ')?.1)).collect();
+        assert_eq!((asked.len(), volumes.len()), (PODS, PODS), "{method}: {asked:?}");
+    }
 }
 
 /// VOL-41: 50 pods with a volume each, against the three calls that each needs one after the other. The driver's mounts come on
