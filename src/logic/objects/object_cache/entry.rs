@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Answer, Heard, Object, ObjectError, Order, ReadFor, not_found, not_registered};
+use super::{Answer, Heard, Object, ObjectError, Order, ReadFor, not_found, not_registered, not_synced};
 use crate::logic::model::ids::PodUid;
 use crate::logic::objects::object_references::ObjectKey;
 
@@ -44,6 +44,8 @@ pub(super) struct Entry {
     pub(super) trouble: Option<ObjectError>,
     /// The last content before the watch rested: it stands while nothing newer can be heard.
     rested: Option<Object>,
+    /// The last answer that was not the watch's word: what a question got, `None` for a refusal.
+    unheard: Option<Option<Object>>,
     asked_at: Duration,
     waiting: Vec<u64>,
 }
@@ -81,6 +83,7 @@ impl Entry {
             return vec![Order::Answer(question, known.clone().ok_or_else(|| not_found(key)))];
         }
         if let (Some(_), Some(object)) = (&self.trouble, self.last_resort()) {
+            self.unheard = Some(Some(object.clone()));
             return vec![Order::Answer(question, Ok(object))];
         }
         self.waiting.push(question);
@@ -98,7 +101,12 @@ impl Entry {
         };
         (self.trouble, self.rested) = (None, None);
         // Not by versions alone: one that was given before a store was restored from a copy may be given once more.
-        let is_news = known.as_ref().is_some_and(|before| *before != object);
+        let is_news = match (known.as_ref(), self.unheard.take()) {
+            (Some(before), _) => *before != object,
+            // A question that was refused has an answer now.
+            (None, Some(answered)) => answered.is_none() || answered != object,
+            (None, None) => false,
+        };
         let mut orders = answers(&mut self.waiting, &object.clone().ok_or_else(|| not_found(key)));
         orders.extend(is_news.then(|| Order::Changed(self.pods.clone())));
         match object {
@@ -167,16 +175,18 @@ impl Entry {
     }
 
     /// The last content before the watch rested, unless this node may not read it any more.
-    pub(super) fn last_resort(&self) -> Option<Object> {
+    fn last_resort(&self) -> Option<Object> {
         let forbidden = matches!(self.trouble, Some(ObjectError::Forbidden(_)));
         self.rested.clone().filter(|_| !forbidden)
     }
 
-    /// Whether the question waited here; it does no longer.
-    pub(super) fn give_up(&mut self, question: u64) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|waiting| *waiting != question);
-        self.waiting.len() < before
+    /// The question waits no longer; gives the answer for want of the watch's word, unless it did not wait here.
+    pub(super) fn give_up(&mut self, key: &ObjectKey, question: u64) -> Option<Answer> {
+        let place = self.waiting.iter().position(|waiting| *waiting == question)?;
+        self.waiting.remove(place);
+        let object = self.last_resort();
+        self.unheard = Some(object.clone());
+        Some(object.ok_or_else(|| not_synced(key, self.trouble.as_ref())))
     }
 
     /// Whether it was watched for nobody; it is no longer.
@@ -188,7 +198,7 @@ impl Entry {
             if let State::Watched(Some(known)) = std::mem::take(&mut self.state) {
                 self.rested = known;
             }
-            self.trouble = None;
+            (self.trouble, self.unheard) = (None, None);
         }
         idle
     }

@@ -274,12 +274,8 @@ impl ObjectCache {
     fn give_up(&mut self, question: u64) -> Vec<Order> {
         // A question that was answered in the meantime waits no longer.
         let Some(key) = self.open.get(&question) else { return vec![] };
-        let Some(entry) = self.entries.get_mut(key) else { return vec![] };
-        if !entry.give_up(question) {
-            return vec![];
-        }
-        let answer = entry.last_resort().ok_or_else(|| not_synced(key, entry.trouble.as_ref()));
-        vec![Order::Answer(question, answer)]
+        let answer = self.entries.get_mut(key).and_then(|entry| entry.give_up(key, question));
+        answer.map(|answer| Order::Answer(question, answer)).into_iter().collect()
     }
 
     fn hear(&mut self, key: &ObjectKey, heard: Heard) -> Vec<Order> {

@@ -102,7 +102,8 @@ fn who_waits_too_long_is_told_why_nothing_was_heard() {
             (3, Input::Asked(2, key("cm")), &["2 waits"]),
             (5, Input::TooLate(2), &[&format!("2: {plain}: configmaps \"cm\" is forbidden")]),
             (6, Input::Asked(3, key("cm")), &["3 waits"]),
-            (6, heard(Some(object(1, false))), &["3 is 1"]),
+            (6, heard(Some(object(1, false))), &["3 is 1", "changed for a"]),
+            (6, heard(Some(object(1, false))), &[]),
             (7, Input::Heard(key("cm"), forbidden()), &[]),
             (7, Input::Asked(4, key("cm")), &["4 is 1"]),
             (8, Input::PodGone("a".into()), &["unwatch cm"]),
@@ -178,7 +179,7 @@ fn what_was_heard_before_a_rest_stands_while_nothing_newer_is_heard() {
             (910, Input::Asked(4, key("cm")), &["watch cm", "4 waits"]),
             (911, away(), &[]),
             (912, Input::TooLate(4), &["4 is 7"]),
-            (920, heard(Some(object(8, false))), &[]),
+            (920, heard(Some(object(8, false))), &["changed for a"]),
             (920, Input::Asked(5, key("cm")), &["5 is 8"]),
         ],
     );
@@ -189,7 +190,7 @@ fn what_was_heard_before_a_rest_stands_while_nothing_newer_is_heard() {
             (1500, Input::Asked(6, key("cm")), &["watch cm", "6 waits"]),
             (1501, trouble(ObjectError::Forbidden("no longer yours".into())), &[]),
             (1502, Input::TooLate(6), &[&format!("6: {never}")]),
-            (1503, heard(None), &[]),
+            (1503, heard(None), &["changed for a"]),
             (1504, Input::Asked(7, key("cm")), &["7: configmap \"cm\" not found"]),
         ],
     );
