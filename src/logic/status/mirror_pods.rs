@@ -80,6 +80,15 @@ struct Ahead {
     until: Duration,
 }
 
+/// A call under way.
+#[derive(Debug)]
+struct Call {
+    /// The UID of the mirror that the API server had when it was ordered.
+    shown: Option<String>,
+    /// The version of the static pod that it makes a mirror of; `None` for a deletion.
+    hash: Option<String>,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct MirrorPods {
@@ -93,8 +102,7 @@ pub struct MirrorPods {
     owner: Option<OwnerReference>,
     /// News of answers since.
     ahead: BTreeMap<FullName, Ahead>,
-    /// Calls under way, with the UID of the mirror that the API server had when each was ordered.
-    calling: BTreeMap<FullName, Option<String>>,
+    calling: BTreeMap<FullName, Call>,
     failures: BTreeMap<FullName, u32>,
     not_before: BTreeMap<FullName, Duration>,
 }
@@ -108,13 +116,15 @@ fn by_name(pods: impl IntoIterator<Item = Arc<Pod>>) -> BTreeMap<FullName, Arc<P
 }
 
 impl MirrorPods {
-    /// These static pods are wanted; those of `ending` still end.
+    /// These static pods are wanted; those of `ending` still end. One that was edited may be welcome now.
     pub fn set_statics(&mut self, pods: impl IntoIterator<Item = Arc<Pod>>, ending: BTreeSet<FullName>) {
         let statics = by_name(pods);
         let mirrors = self.mirrors.as_ref();
         let is_known = |name: &FullName| statics.contains_key(name) || mirrors.is_none_or(|all| all.contains_key(name));
-        self.failures.retain(|name, _| is_known(name));
-        self.not_before.retain(|name, _| is_known(name));
+        let before = self.statics.take().unwrap_or_default();
+        let is_same = |name: &FullName| hash_of(before.get(name)) == hash_of(statics.get(name));
+        self.failures.retain(|name, _| is_known(name) && is_same(name));
+        self.not_before.retain(|name, _| is_known(name) && is_same(name));
         (self.statics, self.ending) = (Some(statics), ending);
     }
 
@@ -150,7 +160,9 @@ impl MirrorPods {
 
     /// A call ended; `now` is uptime, `jitter` in 0..1.
     pub fn answered(&mut self, name: &FullName, outcome: Outcome, now: Duration, jitter: f64) {
-        let asked = self.calling.remove(name).flatten();
+        let call = self.calling.remove(name);
+        let (asked, hash) = call.map_or((None, None), |call| (call.shown, call.hash));
+        let wanted = hash_of(self.statics.as_ref().and_then(|statics| statics.get(name)));
         let wait = match outcome {
             Outcome::Made(mirror) if !self.was_deleted(name, &mirror) => {
                 self.failures.remove(name);
@@ -165,6 +177,8 @@ impl MirrorPods {
                 self.failures.remove(name);
                 RETRY
             }
+            // The pod was edited meanwhile.
+            Outcome::Refused if hash.is_some() && hash.as_deref() != wanted => return,
             // The one that was deleted is still there: finalizers keep it.
             Outcome::Made(_) | Outcome::Refused => {
                 let failures = self.failures.entry(name.clone()).or_default();
@@ -207,8 +221,12 @@ impl MirrorPods {
                 wake = wake.into_iter().chain([*due]).min();
                 continue;
             }
-            let shown = shown_uid(&self.mirrors, &name);
-            self.calling.insert(name, shown);
+            let hash = match &order {
+                Order::Create(mirror) => annotation(mirror, MIRROR_ANNOTATION).map(str::to_owned),
+                Order::Delete { .. } => None,
+            };
+            let call = Call { shown: shown_uid(&self.mirrors, &name), hash };
+            self.calling.insert(name, call);
             orders.push(order);
         }
         (orders, wake)
@@ -242,6 +260,11 @@ impl MirrorPods {
             .flat_map(|owner| missing.clone().map(|(_, pod)| Order::Create(Box::new(mirror_of(pod, owner)))));
         deletes.chain(creates).collect()
     }
+}
+
+/// The version of a static pod.
+fn hash_of(pod: Option<&Arc<Pod>>) -> Option<&str> {
+    annotation(pod?, CONFIG_HASH_ANNOTATION)
 }
 
 fn shown_uid(mirrors: &Option<BTreeMap<FullName, Arc<Pod>>>, name: &FullName) -> Option<String> {
@@ -509,6 +532,34 @@ mod tests {
         mirrors.answered(&name(), Outcome::Made(pod("m2", &[(MIRROR_ANNOTATION, "h1")], false)), at(1), 0.0);
         assert_eq!(mirrors.orders(at(30)), (vec![], Some(at(31))));
         assert!(matches!(mirrors.orders(at(31)).0[..], [Order::Delete { .. }]));
+    }
+
+    /// The mirror of a manifest that was mended is there at once, however often the one before was refused.
+    #[test]
+    fn an_edited_pod_does_not_wait_for_what_was_refused_before() {
+        let edited = || pod("static", &[(CONFIG_HASH_ANNOTATION, "h2")], false);
+        for is_under_way in [false, true] {
+            let mut mirrors = MirrorPods::default();
+            mirrors.set_mirrors([], false);
+            mirrors.set_node(&node("n1"));
+            mirrors.set_statics([fixed()], BTreeSet::new());
+            for now in 0..9 {
+                assert_eq!(mirrors.orders(at(60 * now)).0.len(), 1, "{now}");
+                mirrors.answered(&name(), Outcome::Refused, at(60 * now), 0.0);
+            }
+            if is_under_way {
+                assert_eq!(mirrors.orders(at(600)).0.len(), 1);
+                mirrors.set_statics([edited()], BTreeSet::new());
+                mirrors.answered(&name(), Outcome::Refused, at(600), 0.0);
+            } else {
+                mirrors.set_statics([fixed()], BTreeSet::new());
+                assert_eq!(mirrors.orders(at(481)).0, [], "the same one waits");
+                mirrors.set_statics([edited()], BTreeSet::new());
+            }
+            let orders = mirrors.orders(at(if is_under_way { 600 } else { 481 })).0;
+            let [Order::Create(made)] = &orders[..] else { panic!("{is_under_way}: {orders:?}") };
+            assert_eq!(annotation(made, MIRROR_ANNOTATION), Some("h2"));
+        }
     }
 
     #[test]
