@@ -51,7 +51,11 @@ impl NodeStatus {
         let facts = Arc::clone(&args.facts);
         let addresses = self.args.settings.status.addresses.clone();
         let now = context.clock().uptime();
-        let fresh = self.answers.as_ref().is_some_and(|(asked, _)| now.saturating_sub(*asked) < ANSWERS_MAX_AGE);
+        let fresh = self
+            .answers
+            .as_ref()
+            .and_then(|(asked, _)| *asked)
+            .is_some_and(|asked| now.saturating_sub(asked) < ANSWERS_MAX_AGE);
         let asked = (!fresh).then(|| (Arc::clone(&args.runtime), Arc::clone(&args.images)));
         let work = async move {
             let runtime = async move {

@@ -142,8 +142,8 @@ pub struct NodeStatus {
     announced: Announced,
     host: host::Host,
     ranges: PodRanges,
-    /// The last answers of the runtime, and when it was asked, as an uptime.
-    answers: Option<(Duration, RuntimeAnswers)>,
+    /// The last answers of the runtime, and when it gave all of them, as an uptime.
+    answers: Option<(Option<Duration>, RuntimeAnswers)>,
     work: Work,
     /// Something changed that is to be reported at once, while something else was under way.
     again: bool,
@@ -399,6 +399,10 @@ impl NodeStatus {
         if is_another {
             context.tell(&self.args.to.node_lease, NodeLeaseMsg::NodeRegistered);
             context.tell(&self.args.to.csi_manager, CsiManagerMsg::NodeRegistered);
+            // Somebody else may have made it: it gets its status at once, and not a period later.
+            if self.registration.is_done() {
+                self.update_now(context);
+            }
         }
         self.record(event, context);
         if is_ready {

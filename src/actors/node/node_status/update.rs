@@ -47,13 +47,15 @@ impl NodeStatus {
     /// The runtime's answers of now, or the last ones.
     fn newest_answers(&mut self, new: Option<RuntimeAnswers>, context: &Context<NodeStatusMsg>) -> RuntimeAnswers {
         if let Some(mut new) = new {
+            // An answer that lacks something is asked for again at the next occasion.
+            let asked = (new.version.is_some() && new.images.is_ok()).then(|| context.clock().uptime());
             if let Err(problem) = &new.images
                 && let Some((_, known)) = &self.answers
             {
                 tracing::error!(problem, "Failed to update image list");
                 new.images.clone_from(&known.images);
             }
-            self.answers = Some((context.clock().uptime(), new));
+            self.answers = Some((asked, new));
         }
         let known = self.answers.as_ref().map(|(_, known)| known.clone());
         known.unwrap_or_else(|| RuntimeAnswers { version: None, images: Ok(vec![]) })

@@ -112,6 +112,9 @@ impl ImageService for PlayedRuntime {
 impl RuntimeService for PlayedRuntime {
     async fn version(&self) -> CriResult<RuntimeVersion> {
         self.note("Version".to_owned());
+        if self.refuses("Version") {
+            return not_played();
+        }
         Ok(RuntimeVersion { runtime_version: "2.1.0".to_owned(), ..RuntimeVersion::default() })
     }
     async fn status(&self) -> CriResult<RuntimeStatus> {

@@ -174,12 +174,12 @@ async fn registration_is_tried_again_ever_later() {
 async fn a_node_that_others_register_is_never_created() {
     let played = Played::new(PlayedServer::default(), |settings| settings.register = false);
     played.start();
-    seconds(30.0).await;
+    seconds(33.0).await;
     assert!(!node_calls(&played).contains(&POST.to_owned()), "{:?}", node_calls(&played));
     played.server.set_node(known());
-    seconds(11.0).await;
+    seconds(1.0).await;
     let node = played.server.node().expect("it is there");
-    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0", "at once, and not a period later");
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux", "labels of the system are repaired");
 }
 
@@ -253,6 +253,19 @@ async fn a_hung_runtime_does_not_hold_up_the_status() {
     seconds(8.0).await;
     let node = played.server.node().expect("registered all the same");
     assert_eq!(node["status"]["nodeInfo"]["containerRuntimeVersion"], "containerd://Unknown");
+}
+
+/// An answer of the runtime is good for half a minute, but not one that lacks something.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_did_not_tell_its_version_is_asked_again_with_the_next_status() {
+    let played = fresh();
+    played.runtime.refuse_once("Version");
+    played.start();
+    let version = || played.server.node().expect("registered")["status"]["nodeInfo"]["containerRuntimeVersion"].clone();
+    seconds(3.0).await;
+    assert_eq!(version(), "containerd://Unknown");
+    seconds(10.0).await;
+    assert_eq!(version(), "containerd://2.1.0");
 }
 
 /// NODE-58.
