@@ -356,7 +356,7 @@ fn release(layout: &Layout, locks: &Locks, place: &VolumePlace, disk: &Disk) -> 
         if parent.kind(shared.name())?.is_none() {
             return Ok(());
         }
-        let device = device_of(&shared)?;
+        let device = device_of(layout, place, &shared)?;
         if !place.is_device {
             unmount_all(&parent, shared.name())?;
         }
@@ -389,8 +389,15 @@ fn remove_interface(shared: &Shared<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The device that is mounted for the node, as the mount table has it.
-fn device_of(shared: &Shared<'_>) -> io::Result<Option<String>> {
+/// The device that is mounted for the node, or that the pod's link leads to, as the mount table names it.
+fn device_of(layout: &Layout, place: &VolumePlace, shared: &Shared<'_>) -> io::Result<Option<String>> {
+    if place.is_device {
+        let link = layout.find_parent(place)?.map(|parent| parent.link_target(&place.name)).transpose()?.flatten();
+        let found = link.and_then(|link| rustix::fs::stat(&link).ok());
+        let device = found.filter(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice);
+        let number = |device: rustix::fs::Stat| (rustix::fs::major(device.st_rdev), rustix::fs::minor(device.st_rdev));
+        return Ok(device.map(number).map(|(major, minor)| format!("{major}:{minor}")));
+    }
     let (mounts, point) = (mount_table::read()?, shared.path());
     Ok(mounts.into_iter().rev().find(|mount| mount.point == point).map(|mount| mount.files.0))
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
+use nix::mount::{MntFlags, umount2};
 use serde_json::{Value, json};
 
 use super::*;
@@ -274,6 +275,24 @@ fn a_disk_is_mapped_as_a_device_and_given_to_one_pod_where_it_is_for_one() {
     fs::remove_dir_all(world.root.folder.path().join("pods/uid-2/plugins")).expect("gone");
     world.gone(&second);
     assert_eq!((world.calls("--logout"), world.root.mounts().len()), (2, 0));
+}
+
+/// VOL-39: a device that somebody else has mounted is left to them.
+#[test]
+fn a_mapped_disk_that_is_mounted_elsewhere_stays_attached() {
+    let files = tempfile::tempdir().expect("a folder");
+    let Some((disk, name)) = may_mount().then(|| loop_disk(files.path())).flatten() else { return };
+    let world = World::new(&name);
+    let pod = place("uid-1", plugin::ISCSI, true);
+    assert_eq!(world.have(&pod, &order(iscsi_of(json!({})))), Ok(None));
+    let formatted = Formatted { device: &disk.device, fs_type: "ext4", read_only: false, options: &[] };
+    let point = files.path().join("elsewhere");
+    fs::create_dir(&point).expect("made");
+    formatted.mount(&point).unwrap_or_else(|error| panic!("not mounted: {}", error.why));
+    world.gone(&pod);
+    let deleted = world.read(&format!("sys/block/{name}/device/delete"));
+    umount2(&point, MntFlags::MNT_DETACH).expect("unmounted");
+    assert_eq!((deleted.as_str(), world.calls("--logout")), ("", 0));
 }
 
 /// VOL-39: a session that another disk needs stays.
