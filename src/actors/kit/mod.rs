@@ -65,5 +65,6 @@
 pub mod actor;
 pub mod address;
 pub mod context;
+pub(super) mod earliest;
 pub(super) mod held;
 pub mod trace;

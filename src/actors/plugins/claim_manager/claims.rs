@@ -143,7 +143,7 @@ impl ClaimManager {
                 states.store_ended(outcome)
             }
             ClaimStep::ReconcileDue => {
-                self.reconcile_timer = None;
+                self.reconcile_timer.came();
                 return self.ask_for_pods(context);
             }
             ClaimStep::PodsKnown(known) => {
@@ -160,11 +160,9 @@ impl ClaimManager {
         self.perform_all(actions, context);
     }
 
-    /// Looks after a while for claims of pods that are no more.
+    /// Looks after a while for claims of pods that are no more; the earliest look that anybody wants.
     fn reconcile_in(&mut self, delay: Duration, context: &mut Context<ClaimManagerMsg>) {
-        if self.reconcile_timer.is_none() {
-            self.reconcile_timer = Some(context.after(delay, ClaimManagerMsg::Claim(ClaimStep::ReconcileDue)));
-        }
+        self.reconcile_timer.within(delay, ClaimManagerMsg::Claim(ClaimStep::ReconcileDue), context);
     }
 
     fn ask_for_pods(&self, context: &mut Context<ClaimManagerMsg>) {

@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::earliest::Earliest;
 use crate::actors::kit::held::Held;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
@@ -86,7 +87,7 @@ pub struct ClaimManager {
     /// One timer for drivers that are away and for words that become too old.
     wake: Option<(Steady, OperationId)>,
     files_timer: Option<OperationId>,
-    reconcile_timer: Option<OperationId>,
+    reconcile_timer: Earliest,
 }
 
 impl Actor for ClaimManager {
@@ -106,7 +107,7 @@ impl Actor for ClaimManager {
             devices: DeviceWatch::default(),
             wake: None,
             files_timer: None,
-            reconcile_timer: None,
+            reconcile_timer: Earliest::default(),
         };
         manager.read_files(context);
         // No driver has registered yet: until one does, nobody is to be sent here for what it offers.

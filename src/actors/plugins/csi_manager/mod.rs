@@ -16,13 +16,14 @@ use std::time::Duration;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::earliest::Earliest;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy};
 use crate::logic::plugins::csi_registration::{CsiNodeInfo, NOT_INITIALIZED, Version, highest_version};
 use crate::logic::plugins::plugin::{Plugin, Refusal};
 use crate::messages::Ended;
 use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::plugins::PluginNews;
-use crate::messages::plugins::csi_manager::{CsiManagerMsg, DriverStep, PublishError, StagedStep};
+use crate::messages::plugins::csi_manager::{CsiManagerMsg, DriverStep, PublishError, StagedStep, Unstaging};
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::volume_manager::{AttachedStep, VolumeManagerMsg};
 use crate::platform::cluster::kube_api::ApiServer;
@@ -99,7 +100,7 @@ pub struct CsiManager {
     problem: Option<String>,
     looking: bool,
     look_again: bool,
-    look_timer: Option<OperationId>,
+    look_timer: Earliest,
     unstagings: staged::Unstagings,
     retries: Backoff,
     /// How many volumes of each driver the node has room for.
@@ -123,7 +124,7 @@ impl Actor for CsiManager {
             problem: is_connected.then(|| NOT_INITIALIZED.to_owned()),
             looking: false,
             look_again: false,
-            look_timer: None,
+            look_timer: Earliest::default(),
             unstagings: staged::Unstagings::default(),
             retries: Backoff::new(RETRY),
             limits: BTreeMap::new(),
@@ -379,7 +380,7 @@ impl CsiManager {
     fn staged(&mut self, step: StagedStep, context: &mut Context<CsiManagerMsg>) {
         match step {
             StagedStep::LookDue => {
-                self.look_timer = None;
+                self.look_timer.came();
                 self.look(context);
             }
             StagedStep::UnusedFound(outcome) => {
@@ -399,10 +400,12 @@ impl CsiManager {
                 let (key, outcome) = (staged::key(&device), outcome.into_result());
                 let look_again = self.unstagings.end(&device, outcome.as_ref().ok().copied());
                 match outcome {
-                    Ok(_) => {
+                    Ok(found) => {
                         self.retries.reset(&key);
-                        let unstaged = VolumeManagerMsg::Attached(AttachedStep::Unstaged);
-                        context.tell(&self.args.volume_manager, unstaged);
+                        if found == Unstaging::Gone {
+                            let unstaged = VolumeManagerMsg::Attached(AttachedStep::Unstaged);
+                            context.tell(&self.args.volume_manager, unstaged);
+                        }
                     }
                     Err(error) => {
                         tracing::warn!(%device, error, "a volume stays staged");
@@ -429,11 +432,9 @@ impl CsiManager {
         context.start("look for unused volumes", "the node", async move { staged::unused(&*host).await }, ended);
     }
 
-    /// Looks after a while, unless a look comes before.
+    /// Looks after a while, unless a look comes before: each volume has a wait of its own.
     fn look_in(&mut self, delay: Duration, context: &mut Context<CsiManagerMsg>) {
-        if self.look_timer.is_none() {
-            self.look_timer = Some(context.after(delay, CsiManagerMsg::Staged(StagedStep::LookDue)));
-        }
+        self.look_timer.within(delay, CsiManagerMsg::Staged(StagedStep::LookDue), context);
     }
 
     fn unstage_all(&mut self, unused: Vec<staged::Staged>, context: &mut Context<CsiManagerMsg>) {
