@@ -30,7 +30,13 @@ impl PodLifecycle {
             }
             Input::Over => return self.begin_termination(None, now),
             Input::Observed(seen) => self.take_look(seen, now),
-            Input::Health(health) => self.health = health,
+            Input::Health(health) => {
+                // Jobs that failed while the runtime was away may succeed now.
+                if self.health.runtime_problem.is_some() && health.runtime_problem.is_none() {
+                    self.jobs.forgive_all();
+                }
+                self.health = health;
+            }
             Input::Probed { container, kind, healthy } => self.instances.note_probe(container, kind, healthy),
             Input::Actuated(read) => self.resizing.take_actuated(read),
             Input::Ended(end) => {

@@ -16,6 +16,8 @@ use crate::logic::pods::wait::{Awaited, StageWait};
 #[derive(Clone, Debug, Default)]
 pub struct Jobs {
     open: BTreeSet<Job>,
+    /// Of these, the ones that are tried again at once if they fail: what may keep them from succeeding has changed.
+    forgiven: BTreeSet<Job>,
     /// By job, how its last try failed.
     problems: BTreeMap<Job, String>,
     /// Until when each is not tried again, in uptime.
@@ -79,6 +81,7 @@ impl Jobs {
     /// The job begins.
     pub fn begin(&mut self, job: Job) {
         debug_assert!(!self.has(&job), "at most one of each job is under way, and {job:?} is already");
+        self.forgiven.remove(&job);
         self.open.insert(job);
     }
 
@@ -94,6 +97,7 @@ impl Jobs {
 
     /// Ends the job early; says whether it was under way.
     pub fn cancel(&mut self, job: &Job) -> bool {
+        self.forgiven.remove(job);
         self.open.remove(job)
     }
 
@@ -104,6 +108,7 @@ impl Jobs {
             .into_iter()
             .partition(|job| matches!(job, Job::KillPod | Job::KillContainer(_)));
         self.open = stops;
+        self.forgiven.retain(|job| self.open.contains(job));
         others.into_iter().collect()
     }
 
@@ -119,6 +124,9 @@ impl Jobs {
 
     /// Says when the job that has ended may begin again. `jitter`, in 0..1, spreads the usual wait.
     pub fn retry(&mut self, job: Job, retry: Retry, uptime: Duration, jitter: f64) {
+        if self.forgiven.remove(&job) && self.problems.contains_key(&job) {
+            return self.forgive(&job);
+        }
         let wait = match retry {
             Retry::AtOnce => return self.forgive(&job),
             Retry::Usual => ERROR_RETRY.mul_f64(1.0 + jitter / 2.0),
@@ -127,14 +135,18 @@ impl Jobs {
         self.retries.insert(job, uptime + wait);
     }
 
-    /// The job waits no longer: what kept it from succeeding may have changed.
+    /// The job waits no longer: what kept it from succeeding may have changed. One under way may have begun before that.
     pub fn forgive(&mut self, job: &Job) {
         self.retries.remove(job);
+        if self.has(job) {
+            self.forgiven.insert(job.clone());
+        }
     }
 
     /// The same of all jobs.
     pub fn forgive_all(&mut self) {
         self.retries.clear();
+        self.forgiven.clone_from(&self.open);
     }
 
     /// Whether the job has failed and waits for its next try.
@@ -177,6 +189,7 @@ impl Jobs {
     /// See [`shrink`].
     pub fn shrink(&mut self) {
         shrink_set(&mut self.open);
+        shrink_set(&mut self.forgiven);
         shrink(&mut self.problems);
         shrink(&mut self.retries);
     }
@@ -211,6 +224,34 @@ mod tests {
             assert!(jobs.may_begin(&STOP, at(100) + wait, Awaited::Stop), "{retry:?} is over");
             assert_eq!(jobs.with_problem(Awaited::Stop, &STOP).to_string(), "its containers to stop: busy");
         }
+    }
+
+    #[test]
+    fn a_job_that_is_forgiven_under_way_is_tried_once_more_at_once() {
+        let mut jobs = Jobs::default();
+        let fail = |jobs: &mut Jobs| {
+            jobs.end(&JobEnd::PodKilled(Err("busy".to_owned())));
+            jobs.retry(STOP, Retry::Usual, at(100), 0.0);
+            jobs.rests(&STOP, at(100))
+        };
+        for forgive in [|jobs: &mut Jobs| jobs.forgive(&STOP), Jobs::forgive_all] {
+            jobs.begin(STOP);
+            forgive(&mut jobs);
+            assert!(!fail(&mut jobs));
+            jobs.begin(STOP);
+            assert!(fail(&mut jobs), "once");
+        }
+        // A pause after a success stays, and so does that of a job which was cancelled meanwhile.
+        jobs.begin(STOP);
+        jobs.forgive(&STOP);
+        jobs.end(&JobEnd::PodKilled(Ok(())));
+        jobs.retry(STOP, Retry::Usual, at(100), 0.0);
+        assert!(jobs.rests(&STOP, at(100)));
+        jobs.begin(STOP);
+        jobs.forgive(&STOP);
+        jobs.cancel(&STOP);
+        jobs.begin(STOP);
+        assert!(fail(&mut jobs));
     }
 
     #[test]

@@ -93,6 +93,19 @@ fn a_shorter_grace_period_does_not_wait_for_the_next_try() {
 }
 
 #[test]
+fn a_kill_that_failed_is_tried_again_when_the_runtime_is_back() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    script.removed(Some(30));
+    let away = RuntimeHealth { runtime_problem: Some("away".to_owned()), ..RuntimeHealth::default() };
+    script.step(Input::Health(away));
+    assert_eq!(script.ends(JobEnd::PodKilled(Err("away".to_owned()))), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["end [a0 s0] 30s"]);
+}
+
+#[test]
 fn a_kill_that_fails_or_does_nothing_is_tried_again_after_a_pause() {
     let pod = a_pod("Always", &[], &["a"]);
     for end in [Ok(()), Err("unwell".to_owned())] {
