@@ -90,13 +90,14 @@ impl Sweeper {
 
     /// Mounts below it are let go first, and a volume that cannot go keeps its directory (VOL-15).
     async fn remove_directory(&self, uid: &PodUid) -> Result<(), String> {
-        release(&self.volume_manager, uid, Cause::outside("housekeeping")).await?;
+        let released = release(&self.volume_manager, uid, Cause::outside("housekeeping")).await;
+        released.map_err(|failure| failure.message)?;
         self.files.remove_pod(uid).await.map_err(|error| error.to_string())
     }
 
     /// Releases the volumes, then the cgroup, then the user namespace of a pod that the runtime does not hold.
     pub async fn release(&self, uid: &PodUid, pod: &Pod, cause: Cause) -> Result<(), String> {
-        release(&self.volume_manager, uid, cause.clone()).await?;
+        release(&self.volume_manager, uid, cause.clone()).await.map_err(|failure| failure.message)?;
         destroy_cgroup(&self.cgroups, &self.cgroup_tree, self.pod_level, uid, Some(pod)).await?;
         release_user_namespace(&self.user_namespaces, uid, Some(pod), cause).await;
         Ok(())

@@ -121,7 +121,8 @@ impl PodLifecycle {
                 }
                 self.ending.note_removed(&remains, outcome.is_ok(), now.jitter)
             }
-            JobEnd::Prepared(Err(_)) | JobEnd::CleanedUp(Err(_)) | JobEnd::Confirmed(_, Err(_)) => Retry::Usual,
+            JobEnd::CleanedUp(Err(failure)) => failure.retry(),
+            JobEnd::Prepared(Err(_)) | JobEnd::Confirmed(_, Err(_)) => Retry::Usual,
         }
     }
 

@@ -76,9 +76,38 @@ pub enum JobEnd {
     /// The objects that the runtime still has although its list lacked them.
     Confirmed(Absent, Result<Found, String>),
     /// The pod's volumes are unmounted and its cgroup is gone.
-    CleanedUp(Result<(), String>),
+    CleanedUp(Result<(), CleanUpFailure>),
     /// The remains that were to be removed; with an error some of them are there still.
     RemainsRemoved(Remains, Result<(), String>),
+}
+
+/// Why a pod's volumes are mounted still, or its cgroup is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CleanUpFailure {
+    /// For people.
+    pub message: String,
+    /// The wait until the volumes are tried again, whoever asks; `None` where nobody does so by himself.
+    pub retry_after: Option<Duration>,
+}
+
+impl CleanUpFailure {
+    /// The next question is due when the volumes are tried again. Something else may have them tried sooner, so the usual
+    /// wait is the longest.
+    pub fn retry(&self) -> Retry {
+        self.retry_after.map_or(Retry::Usual, |wait| Retry::After(wait.min(ERROR_RETRY)))
+    }
+}
+
+impl From<String> for CleanUpFailure {
+    fn from(message: String) -> Self {
+        Self { message, retry_after: None }
+    }
+}
+
+impl From<VolumeFailure> for CleanUpFailure {
+    fn from(VolumeFailure { message, retry_after, .. }: VolumeFailure) -> Self {
+        Self { message, retry_after: Some(retry_after) }
+    }
 }
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -214,7 +243,6 @@ impl JobEnd {
         match self {
             Self::Prepared(Err(problem))
             | Self::PodKilled(Err(problem))
-            | Self::CleanedUp(Err(problem))
             | Self::Killed(_, Err(problem))
             | Self::Removed(Err(problem))
             | Self::Confirmed(_, Err(problem))
@@ -222,6 +250,7 @@ impl JobEnd {
             Self::ClaimsPrepared(Err(failure)) | Self::ClaimsReleased(Err(failure)) => Some(&failure.message),
             Self::SandboxUp(Err(failure)) => Some(&failure.message),
             Self::VolumesMounted(Err(failure)) => Some(&failure.message),
+            Self::CleanedUp(Err(failure)) => Some(&failure.message),
             _ => None,
         }
     }
@@ -244,7 +273,7 @@ impl JobEnd {
             Job::Resize => Self::Resized(ResizeReport { changed: true, problem: Some(why), ..ResizeReport::default() }),
             Job::KillPod => Self::PodKilled(Err(why)),
             Job::Confirm => Self::Confirmed(Absent::default(), Err(why)),
-            Job::CleanUp => Self::CleanedUp(Err(why)),
+            Job::CleanUp => Self::CleanedUp(Err(why.into())),
             Job::Remove => Self::RemainsRemoved(Remains::default(), Err(why)),
         }
     }

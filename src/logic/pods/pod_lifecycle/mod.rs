@@ -43,7 +43,9 @@ use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::volumes::volume_states::MountedVolumes;
 pub use action::{Action, StopSandbox};
 pub use demand::{Demand, Demanded};
-pub use job::{Absent, ClaimFailure, Found, Job, JobEnd, Remains, SandboxFailure, StartFailure, Started};
+pub use job::{
+    Absent, ClaimFailure, CleanUpFailure, Found, Job, JobEnd, Remains, SandboxFailure, StartFailure, Started,
+};
 pub use now::Now;
 pub use parts::course::{ORPHAN_GRACE, Stage};
 pub use parts::resizing::ResizeMeans;

@@ -29,7 +29,9 @@ pub fn warning_of(end: &JobEnd) -> Option<(EventReason, String)> {
 pub fn stay_of(end: &JobEnd) -> Option<(&'static str, &str)> {
     match end {
         JobEnd::ClaimsReleased(Err(failure)) => Some(("the pod's claims cannot be released yet", &failure.message)),
-        JobEnd::CleanedUp(Err(why)) => Some(("the pod's volumes or its cgroup cannot be released yet", why)),
+        JobEnd::CleanedUp(Err(failure)) => {
+            Some(("the pod's volumes or its cgroup cannot be released yet", &failure.message))
+        }
         JobEnd::RemainsRemoved(_, Err(why)) => Some(("what is left of the pod cannot be removed yet", why)),
         _ => None,
     }

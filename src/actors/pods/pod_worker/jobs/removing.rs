@@ -12,7 +12,7 @@ use crate::actors::kit::trace::Cause;
 use crate::actors::runtime::removal::remove_container;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
-use crate::logic::pods::pod_lifecycle::{JobEnd, Remains};
+use crate::logic::pods::pod_lifecycle::{CleanUpFailure, JobEnd, Remains};
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::pod_qos;
 use crate::platform::cgroup::CgroupManager;
@@ -39,7 +39,7 @@ impl JobSite {
         JobEnd::CleanedUp(self.try_clean_up(pod.as_deref(), cause).await)
     }
 
-    async fn try_clean_up(&self, pod: Option<&Pod>, cause: Cause) -> Result<(), String> {
+    async fn try_clean_up(&self, pod: Option<&Pod>, cause: Cause) -> Result<(), CleanUpFailure> {
         self.release_volumes(pod).await?;
         let resources = &self.tools.settings.resources;
         let pod_level = resources.options.pod_level_resources;

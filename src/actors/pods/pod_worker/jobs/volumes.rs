@@ -16,7 +16,7 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_containers::ContainerKind;
-use crate::logic::pods::pod_lifecycle::JobEnd;
+use crate::logic::pods::pod_lifecycle::{CleanUpFailure, JobEnd};
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::volumes::container_mounts::{
     ContainerMount, Propagation, container_devices, container_mounts, no_device,
@@ -180,7 +180,7 @@ impl JobSite {
 
     /// Has the pod's volumes gone. A pod that names none has none, unless it is from a file: under a UID of its own it may
     /// have been another. Of one that only the runtime knew nothing is known.
-    pub(super) async fn release_volumes(&self, pod: Option<&Pod>) -> Result<(), String> {
+    pub(super) async fn release_volumes(&self, pod: Option<&Pod>) -> Result<(), CleanUpFailure> {
         if pod.is_some_and(|pod| volume_plans(pod).is_empty() && !is_static(pod)) {
             return Ok(());
         }
@@ -215,8 +215,8 @@ pub(in crate::actors) async fn release(
     volume_manager: &Address<VolumeManagerMsg>,
     uid: &PodUid,
     cause: Cause,
-) -> Result<(), String> {
+) -> Result<(), CleanUpFailure> {
     let question = |reply| VolumeManagerMsg::Release(uid.clone(), reply);
     let answer = volume_manager.ask(cause, PATIENCE, question).await;
-    answer.map_err(|error| error.to_string())?.map_err(|failure| failure.message)
+    Ok(answer.map_err(|error| error.to_string())??)
 }

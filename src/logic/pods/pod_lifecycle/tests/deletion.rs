@@ -1,6 +1,7 @@
 //! Cases of a pod that ends: by an order, by itself, or because nobody knows it.
 
 use super::*;
+use crate::logic::volumes::volume_states::VolumeFailure;
 
 const NOTHING: [&str; 0] = [];
 
@@ -160,10 +161,17 @@ fn a_clean_up_that_fails_is_tried_again_and_the_pod_is_not_over_before_it() {
     let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
     script.removed(None);
     assert_eq!(script.sees(&[], &[]), ["clean"]);
-    assert_eq!(script.ends(JobEnd::CleanedUp(Err("busy".to_owned()))), NOTHING);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Err("busy".to_owned().into()))), NOTHING);
     assert!(!script.life.is_over());
     assert_eq!(script.wakes_in(), Some(10.0));
     assert_eq!(script.passes(10), ["clean"]);
+    // Volumes that are tried again sooner are asked after then.
+    for (retry_after, seconds) in [(1, 1), (60, 10)] {
+        let failure =
+            VolumeFailure { retry_after: Duration::from_secs(retry_after), ..VolumeFailure::lost("busy".into()) };
+        assert_eq!(script.ends(JobEnd::CleanedUp(Err(failure.into()))), NOTHING);
+        assert_eq!(script.passes(seconds), ["clean"], "{retry_after}");
+    }
     assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["over", "remove [] and directory"]);
     assert!(script.life.is_over());
     assert_eq!(script.remains_go(Ok(())), ["finish"]);

@@ -137,7 +137,7 @@ fn a_pod_that_ends_waits_no_longer_for_volumes_and_says_what_keeps_it() {
     let actions = script.step(Input::Removed { grace: None });
     assert!(actions.contains(&"cancel MountVolumes".to_owned()), "{actions:?}");
     script.sees(&[], &[]);
-    script.ends(JobEnd::CleanedUp(Err("mounted volumes=[v]: busy".to_owned())));
+    script.ends(JobEnd::CleanedUp(Err("mounted volumes=[v]: busy".to_owned().into())));
     assert_eq!(
         script.problem().as_deref(),
         Some("has ended, waits for its volumes and its cgroup to be released: mounted volumes=[v]: busy")
