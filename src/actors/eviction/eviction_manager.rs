@@ -107,6 +107,8 @@ pub struct EvictionManager {
     records: EvictionRecords,
     /// The kernel is to tell when memory may run short, from these levels on.
     alarm: Option<(OperationId, Vec<WatchedGroup>)>,
+    /// The kernel told so since the last look began.
+    rang: bool,
     /// The log says already that the kernel cannot tell.
     has_warned: bool,
     /// Evictions that `PodManager` had no room for yet.
@@ -126,9 +128,10 @@ impl Actor for EvictionManager {
         }
         let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
         let records = EvictionRecords::default();
-        let (alarm, has_warned, orders, aftermath) = (None, false, Orders::default(), None);
+        let (alarm, rang, has_warned, orders, aftermath) = (None, false, false, Orders::default(), None);
+        let pressure = None;
         let mut manager =
-            Self { args, stage, watch, last, disks, pressure: None, records, alarm, has_warned, orders, aftermath };
+            Self { args, stage, watch, last, disks, pressure, records, alarm, rang, has_warned, orders, aftermath };
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -209,7 +212,9 @@ impl EvictionManager {
         }
     }
 
+    /// Waits for the next look. The kernel's word that came during other work is not to wait longer than one in a rest.
     fn wait(&mut self, delay: Duration, context: &mut Context<EvictionManagerMsg>) {
+        let delay = if std::mem::take(&mut self.rang) { delay.min(PACE_MIN) } else { delay };
         self.stage = Stage::Waiting(Some(context.after(delay, EvictionManagerMsg::Due(EvictionWait::LookDue))));
     }
 
@@ -217,7 +222,7 @@ impl EvictionManager {
         if let Stage::Waiting(Some(timer)) = self.stage {
             context.cancel(timer);
         }
-        self.stage = Stage::Looking;
+        (self.stage, self.rang) = (Stage::Looking, false);
         let work = steps::look(self.look_order(context));
         context.start("look at the node", "what is left", work, |outcome| EvictionManagerMsg::Looked(outcome.into()));
     }
@@ -308,7 +313,8 @@ impl EvictionManager {
             return;
         }
         self.alarm = None;
-        if matches!(self.stage, Stage::Waiting(_)) {
+        self.rang = !matches!(self.stage, Stage::Waiting(_));
+        if !self.rang {
             let uptime = context.clock().uptime();
             let since = self.last.as_ref().map_or(PACE_MIN, |(_, at)| uptime.saturating_sub(*at));
             match PACE_MIN.checked_sub(since).filter(|left| !left.is_zero()) {
@@ -452,3 +458,6 @@ impl EvictionManager {
         self.stage = Stage::Cleaning(evicted, timer);
     }
 }
+
+#[cfg(test)]
+mod tests;
