@@ -78,6 +78,7 @@ impl ClaimManager {
                 for message in self.held.take() {
                     crate::actors::kit::actor::Actor::receive(self, message, context);
                 }
+                self.tell_devices(context);
             }
         }
     }

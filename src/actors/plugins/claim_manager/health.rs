@@ -42,7 +42,9 @@ pub(super) struct DeviceWatch {
 
 impl DeviceWatch {
     pub(super) fn restore(&mut self, file: Option<&[u8]>) {
-        self.book = file.map(HealthBook::parse).unwrap_or_default();
+        if let Some(file) = file {
+            self.book.restore(file);
+        }
     }
 
     pub(super) fn look_at(&self) -> Option<Steady> {
@@ -83,6 +85,15 @@ impl ClaimManager {
 
     pub(super) fn unfollow(&mut self, uid: &PodUid) {
         self.devices.followed.remove(uid);
+    }
+
+    /// The claims are known now, and with them which pods have which devices.
+    pub(super) fn tell_devices(&mut self, context: &Context<ClaimManagerMsg>) {
+        let followed: Vec<PodUid> = self.devices.followed.keys().cloned().collect();
+        followed.iter().for_each(|uid| self.tell_devices_of(uid, context));
+        if self.devices.look_at.is_none() && self.devices.book.may_expire() {
+            self.devices.look_at = Some(context.steady().plus(LOOK_PERIOD));
+        }
     }
 
     pub(super) fn tell_devices_of(&mut self, uid: &PodUid, context: &Context<ClaimManagerMsg>) {

@@ -105,8 +105,16 @@ fn cut(message: &str) -> String {
 
 impl HealthBook {
     /// Reads the file. One that cannot be read says nothing.
-    pub fn parse(bytes: &[u8]) -> Self {
+    fn parse(bytes: &[u8]) -> Self {
         Self { drivers: serde_json::from_slice(bytes).unwrap_or_default(), words: BTreeMap::new() }
+    }
+
+    /// Takes the file of an earlier agent. The words of drivers since then stand over it.
+    pub fn restore(&mut self, bytes: &[u8]) {
+        self.drivers = Self::parse(bytes).drivers;
+        let mut words: Vec<Word> = self.words.values().cloned().collect();
+        words.sort_by_key(|word| word.at);
+        words.into_iter().for_each(|word| drop(self.note(word)));
     }
 
     /// Prints it as a file.
@@ -266,6 +274,19 @@ mod tests {
             assert_eq!((message.len(), message.ends_with("...")), (expected, length > 1024));
         }
         assert_eq!(cut(&"é".repeat(600)).len(), 1023, "no character is cut in two");
+    }
+
+    /// RES-51: drivers may speak before the file could be read.
+    #[test]
+    fn words_stand_over_a_file_that_is_read_after_them() {
+        let mut file = HealthBook::default();
+        file.take("d", 7, vec![told("a", Health::Unhealthy, 100, "hot"), told("b", Health::Healthy, 100, "")], at(0));
+        let mut book = HealthBook::default();
+        book.take("d", 1, vec![told("a", Health::Healthy, 100, "")], at(10));
+        book.restore(&file.print());
+        let health = |device| book.of("d", "pool", device, at(20)).0;
+        assert_eq!((health("a"), health("b")), (Health::Healthy, Health::Healthy));
+        assert_eq!(book.forget("d", 1).len(), 2);
     }
 
     /// RES-51: the form of upstream's file.
