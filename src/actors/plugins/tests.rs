@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use nix::mount::{MntFlags, umount2};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -26,6 +27,7 @@ use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::logic::volumes::volume_states::VolumeFailure;
 use crate::messages::root::Child;
 use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::files::mount_table;
 use crate::platform::host::clock::SystemClock;
 use crate::platform::network::tls::sha256_hex;
 use crate::platform::observer::{LabelNews, Observation, Observer, Unobserved};
@@ -57,6 +59,16 @@ struct Setup {
     root: tempfile::TempDir,
     labels: Arc<Labels>,
     _folder: tempfile::TempDir,
+}
+
+impl Drop for Setup {
+    /// A test may end with volumes that pods still have.
+    fn drop(&mut self) {
+        let mounts = mount_table::read().unwrap_or_default();
+        for mount in mounts.iter().rev().filter(|mount| mount.point.starts_with(self.root.path())) {
+            let _ = umount2(&mount.point, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW); // It may have gone.
+        }
+    }
 }
 
 impl Setup {
