@@ -21,6 +21,8 @@ use crate::platform::cluster::offline_store::{OfflineStore, PODS_RECORD};
 
 /// When what no pod needs is looked for once more.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// When pods that could not be written are written again.
+const KEEP_AGAIN: Duration = Duration::from_secs(10);
 
 /// The actor's arguments.
 pub struct Args {
@@ -43,6 +45,8 @@ pub struct OfflinePods {
     keeping: bool,
     /// The disk does not have the pods that were to be kept.
     failed: bool,
+    /// The timer of the next try then.
+    again: Option<OperationId>,
     /// The newest set, which came while an older one was being written.
     next: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// All pods that the API server has here.
@@ -68,6 +72,7 @@ impl Actor for OfflinePods {
             kept: None,
             keeping: false,
             failed: false,
+            again: None,
             next: None,
             pods: BTreeMap::new(),
             forgetting: false,
@@ -119,7 +124,15 @@ impl Actor for OfflinePods {
                 self.keeping = false;
                 if let Err(why) = outcome.into_result() {
                     tracing::warn!(why, "pods are not kept in the offline store");
-                    self.failed = true; // The next news is written in any case.
+                    self.failed = true; // The next news is written in any case, and this without any.
+                    self.again.get_or_insert_with(|| context.after(KEEP_AGAIN, OfflinePodsMsg::KeepDue));
+                }
+                self.keep(store, context);
+            }
+            OfflinePodsMsg::KeepDue => {
+                self.again = None;
+                if self.failed && self.next.is_none() {
+                    self.next = self.kept.clone();
                 }
                 self.keep(store, context);
             }
@@ -260,11 +273,16 @@ async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) ->
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
-    use crate::actors::kit::trace::Cause;
+    use crate::actors::kit::trace::{Cause, lock};
     use crate::actors::node::tests::played_agent;
     use crate::actors::played_api::ObjectServer;
     use crate::actors::wiring::start_alone;
+    use crate::logic::pods::offline_pods::Needed;
     use crate::messages::root::Child;
     use crate::platform::cluster::offline_store::DiskStore;
 
@@ -312,5 +330,73 @@ mod tests {
         store.keep("secret/ns/late", b"hunter2".to_vec()).await.expect("kept");
         tokio::time::sleep(LOOK_AGAIN).await;
         assert_eq!(left(&[]).await, [""; 0]);
+    }
+
+    /// A disk that cannot be written for a while.
+    struct FailingStore {
+        failures: AtomicU32,
+        kept: Mutex<Vec<u8>>,
+    }
+
+    #[async_trait::async_trait]
+    impl OfflineStore for FailingStore {
+        async fn keep(&self, _: &str, content: Vec<u8>) -> io::Result<()> {
+            let less = |left: u32| left.checked_sub(1);
+            if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+                return Err(io::Error::other("no space left on device"));
+            }
+            *lock(&self.kept) = content;
+            Ok(())
+        }
+        async fn renew(&self, _: &str) -> io::Result<bool> {
+            Ok(false)
+        }
+        async fn recall(&self, _: &str) -> io::Result<Option<Vec<u8>>> {
+            Ok(None)
+        }
+        async fn forget(&self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+        async fn keep_needed(&self, _: &Needed) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn generation(&self) -> u64 {
+            0
+        }
+    }
+
+    /// PAIN-10: pods that a full disk refused are written when it has room, though nothing else changes meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn pods_that_could_not_be_kept_are_kept_later() {
+        let store = Arc::new(FailingStore { failures: AtomicU32::new(2), kept: Mutex::default() });
+        let given: Arc<dyn OfflineStore> = Arc::clone(&store) as _;
+        let played =
+            played_agent(ObjectServer::default().api(), move |_, adapters| adapters.cluster.offline = Some(given));
+        start_alone(Child::OfflinePods, &played.agent);
+        let to = &played.agent.directory.offline_pods;
+        to.tell(Cause::outside("test"), OfflinePodsMsg::Admitted(pods(&[("1", "s")]))).expect("has room");
+        tokio::time::sleep(KEEP_AGAIN).await;
+        assert!(lock(&store.kept).is_empty(), "refused twice");
+        tokio::time::sleep(KEEP_AGAIN + Duration::from_secs(1)).await;
+        let kept: Vec<Pod> = serde_json::from_slice(&lock(&store.kept)).expect("pods");
+        assert_eq!(kept.len(), 1);
+    }
+
+    /// PAIN-10: news on a full disk add no further tries to those that time brings.
+    #[tokio::test(start_paused = true)]
+    async fn one_try_at_a_time_waits_for_a_full_disk() {
+        let (many, news) = (100, 5);
+        let store = Arc::new(FailingStore { failures: AtomicU32::new(many), kept: Mutex::default() });
+        let given: Arc<dyn OfflineStore> = Arc::clone(&store) as _;
+        let played =
+            played_agent(ObjectServer::default().api(), move |_, adapters| adapters.cluster.offline = Some(given));
+        start_alone(Child::OfflinePods, &played.agent);
+        let to = &played.agent.directory.offline_pods;
+        for _ in 0..news {
+            to.tell(Cause::outside("test"), OfflinePodsMsg::Admitted(pods(&[("1", "s")]))).expect("has room");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        tokio::time::sleep(2 * KEEP_AGAIN).await;
+        assert_eq!(many - store.failures.load(Ordering::Relaxed), news + 2);
     }
 }

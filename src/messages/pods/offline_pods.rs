@@ -21,6 +21,8 @@ pub enum OfflinePodsMsg {
     Recalled(Ended<Vec<Pod>>),
     /// From itself: the newest pods were to be kept.
     Kept(Ended<()>),
+    /// From itself: it is time to write again what could not be written.
+    KeepDue,
     /// From itself: records that no pod needs were to be removed; how many were.
     Forgotten(Ended<usize>),
     /// From itself: it is time to look again for what no pod needs.
