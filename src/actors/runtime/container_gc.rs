@@ -59,10 +59,10 @@ pub struct ContainerGc {
     args: Args,
     busy: bool,
     again: bool,
-    /// Askers that wait until everything unused is removed.
+    /// Askers that wait until everything unused is removed: by the next pass.
     askers: Vec<RpcReplyPort<Result<(), String>>>,
-    /// The pass under way is theirs.
-    is_asked: bool,
+    /// Those for whom the pass under way began.
+    served: Vec<RpcReplyPort<Result<(), String>>>,
 }
 
 impl Actor for ContainerGc {
@@ -72,7 +72,7 @@ impl Actor for ContainerGc {
 
     fn begin(args: Args, context: &mut Context<ContainerGcMsg>) -> Self {
         context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
-        Self { args, busy: false, again: false, askers: vec![], is_asked: false }
+        Self { args, busy: false, again: false, askers: vec![], served: vec![] }
     }
 
     fn receive(&mut self, message: ContainerGcMsg, context: &mut Context<ContainerGcMsg>) {
@@ -106,8 +106,8 @@ impl ContainerGc {
         if let Some(pod) = only {
             return self.remove(vec![pod], None, false, context);
         }
-        self.is_asked = !self.askers.is_empty();
-        let is_asked = self.is_asked;
+        self.served = std::mem::take(&mut self.askers);
+        let is_asked = !self.served.is_empty();
         let (pleg, pod_manager, cause) = (self.args.pleg.clone(), self.args.pod_manager.clone(), context.cause());
         let work = async move {
             // In this order: a pod that was taken in between has nothing in the look yet.
@@ -158,11 +158,9 @@ impl ContainerGc {
         debug_assert!(self.busy, "a pass ends that never began");
         self.busy = false;
         let outcome = outcome.into_result();
-        if std::mem::take(&mut self.is_asked) {
-            let answer = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
-            for asker in self.askers.drain(..) {
-                let _ = asker.send(answer.clone()); // The asker may have left.
-            }
+        let answer = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+        for asker in self.served.drain(..) {
+            let _ = asker.send(answer.clone()); // The asker may have left.
         }
         if std::mem::take(&mut self.again) {
             self.pass(None, context);
@@ -241,6 +239,7 @@ async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Remo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::actors::kit::actor::spawn;
     use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
     use crate::actors::played_api::ObjectServer;
     use crate::actors::wiring::start_alone;
@@ -282,6 +281,41 @@ mod tests {
         seconds(70.0).await;
         let told = blind.node_events().await;
         assert!(told[0].starts_with("ContainerGCFailed: remove dead links /xxx"), "{told:?}");
+    }
+
+    /// Knows of no pods.
+    struct NoPods;
+
+    impl Actor for NoPods {
+        const KIND: &'static str = "PodManager";
+        type Msg = PodManagerMsg;
+        type Args = ();
+
+        fn begin((): (), _: &mut Context<PodManagerMsg>) -> Self {
+            Self
+        }
+
+        fn receive(&mut self, _: PodManagerMsg, _: &mut Context<PodManagerMsg>) {}
+    }
+
+    /// CRI-20, EVI-30: whoever asks during a pass is answered by the next one: what ended meanwhile is removed, too.
+    #[tokio::test(start_paused = true)]
+    async fn an_asker_during_a_pass_gets_a_pass_of_its_own() {
+        let played = played("/nowhere/links");
+        spawn::<NoPods>(&played.agent.directory.pod_manager, (), None);
+        let gc = &played.agent.directory.container_gc;
+        let asked = async || {
+            let limit = Duration::from_secs(60);
+            gc.ask(Cause::outside("test"), limit, ContainerGcMsg::RemoveAllUnused)
+                .await
+                .expect("answered")
+                .expect("done");
+        };
+        futures_util::future::join(asked(), asked()).await;
+        seconds(1.0).await;
+        let looks = played.agent.trace.turns(|turn| ["Unfinished", "Known"].contains(&turn.message));
+        let looks: Vec<&str> = looks.iter().map(|turn| turn.message).collect();
+        assert_eq!(looks, ["Unfinished", "Unfinished"], "both passes are for a node that runs short");
     }
 
     /// CRI-20: what the runtime lost track of may still run, and is stopped before it is removed; or stays, if that fails.
