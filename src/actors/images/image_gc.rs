@@ -165,9 +165,7 @@ impl ImageGc {
         if self.looking || self.running.is_some() {
             return;
         }
-        if let Some(timer) = self.next.take() {
-            context.cancel(timer);
-        }
+        self.unschedule(context);
         if !policy.is_off() {
             self.aged = false;
             self.look(context);
@@ -237,7 +235,9 @@ impl ImageGc {
         }
     }
 
+    /// One pass at a time: the next is due when this one has ended.
     fn look(&mut self, context: &mut Context<ImageGcMsg>) {
+        self.unschedule(context);
         self.running = None;
         self.looking = true;
         self.looked_at = context.now();
@@ -386,14 +386,18 @@ impl ImageGc {
 
     /// One timer at a time. A question that came during a pass gets the next pass at once.
     fn schedule(&mut self, wait: Duration, context: &mut Context<ImageGcMsg>) {
-        if let Some(timer) = self.next.take() {
-            context.cancel(timer);
-        }
+        self.unschedule(context);
         if !self.askers.is_empty() {
             return self.look(context);
         }
         if !self.args.policy.is_off() {
             self.next = Some(context.after(wait, ImageGcMsg::PassDue));
+        }
+    }
+
+    fn unschedule(&mut self, context: &mut Context<ImageGcMsg>) {
+        if let Some(timer) = self.next.take() {
+            context.cancel(timer);
         }
     }
 
