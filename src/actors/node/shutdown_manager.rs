@@ -67,6 +67,10 @@ pub struct ShutdownManager {
     args: Args,
     shutdown: Shutdown,
     times: ShutdownTimes,
+    /// The times are being written, one write at a time: an older one never comes last.
+    is_writing: bool,
+    /// The times that are to be written after that.
+    unwritten: Option<ShutdownTimes>,
     /// The machine may go down once the times are on the disk.
     releases: bool,
     /// The time of the group that ends.
@@ -91,6 +95,8 @@ impl Actor for ShutdownManager {
             shutdown: Shutdown::new(args.settings.periods.clone()),
             args,
             times: ShutdownTimes::default(),
+            is_writing: false,
+            unwritten: None,
             releases: false,
             period: None,
             is_untold: false,
@@ -131,7 +137,7 @@ impl Actor for ShutdownManager {
                 tracing::info!(group, "Shutdown manager pod killing time out");
                 self.step(Input::PeriodOver(group), context);
             }
-            ShutdownManagerMsg::Times(step) => self.take_times(step),
+            ShutdownManagerMsg::Times(step) => self.take_times(step, context),
             ShutdownManagerMsg::PodOver(uid) => {
                 self.unordered.remove(&uid);
                 self.step(Input::PodOver(uid), context);
@@ -162,7 +168,7 @@ impl ShutdownManager {
         }
     }
 
-    fn take_times(&mut self, step: TimesStep) {
+    fn take_times(&mut self, step: TimesStep, context: &mut Context<ShutdownManagerMsg>) {
         match step {
             TimesStep::Read(outcome) => match outcome.into_result() {
                 // A shutdown that began since is the newer one.
@@ -174,7 +180,10 @@ impl ShutdownManager {
                 if let Err(error) = outcome.into_result() {
                     tracing::error!(error, "Failed to store graceful shutdown state");
                 }
-                if std::mem::take(&mut self.releases) {
+                self.is_writing = false;
+                if let Some(times) = self.unwritten.take() {
+                    self.write(times, context);
+                } else if std::mem::take(&mut self.releases) {
                     self.release();
                 }
             }
@@ -283,14 +292,21 @@ impl ShutdownManager {
     /// Whether they are to be on the disk.
     fn keep_times(&mut self, times: ShutdownTimes, context: &mut Context<ShutdownManagerMsg>) -> bool {
         self.note_times(times);
-        if self.args.settings.keeps_times {
-            let checkpoints = Arc::clone(&self.args.checkpoints);
-            let work = async move { write_times(&*checkpoints, times).await };
-            context.start("write times", "this shutdown", work, |outcome| {
-                ShutdownManagerMsg::Times(TimesStep::Written(outcome.into()))
-            });
+        match (self.args.settings.keeps_times, self.is_writing) {
+            (false, _) => {}
+            (true, true) => self.unwritten = Some(times),
+            (true, false) => self.write(times, context),
         }
         self.args.settings.keeps_times
+    }
+
+    fn write(&mut self, times: ShutdownTimes, context: &mut Context<ShutdownManagerMsg>) {
+        self.is_writing = true;
+        let checkpoints = Arc::clone(&self.args.checkpoints);
+        let work = async move { write_times(&*checkpoints, times).await };
+        context.start("write times", "this shutdown", work, |outcome| {
+            ShutdownManagerMsg::Times(TimesStep::Written(outcome.into()))
+        });
     }
 
     fn note_times(&mut self, times: ShutdownTimes) {
@@ -362,5 +378,96 @@ async fn write_times(files: &dyn Checkpoints, times: ShutdownTimes) -> Result<()
     match tokio::time::timeout(WRITE_LIMIT, files.write(FILE_NAME, times.to_json())).await {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
         Err(_) => Err(format!("{FILE_NAME} was not written within 2 s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+    use futures_util::stream::{self, BoxStream};
+
+    use super::*;
+    use crate::actors::kit::trace::lock;
+    use crate::actors::node::tests::played_agent;
+    use crate::actors::played_api::ObjectServer;
+    use crate::actors::wiring::start_alone;
+    use crate::logic::node::shutdown::ShutdownPeriod;
+    use crate::messages::Ended;
+    use crate::messages::root::Child;
+    use crate::platform::files::FileError;
+
+    /// The machine goes down.
+    #[derive(Default)]
+    struct GoingDown {
+        released: AtomicBool,
+    }
+
+    #[async_trait]
+    impl Logind for GoingDown {
+        async fn delay_max(&self) -> Result<Duration, LogindError> {
+            Ok(Duration::from_secs(60))
+        }
+        async fn set_delay_max(&self, _: Duration) -> Result<(), LogindError> {
+            Ok(())
+        }
+        async fn delay(&self) -> Result<(), LogindError> {
+            Ok(())
+        }
+        fn release(&self) {
+            self.released.store(true, Ordering::Relaxed);
+        }
+        async fn watch(&self) -> Result<BoxStream<'static, bool>, LogindError> {
+            Ok(stream::iter([true]).chain(stream::pending()).boxed())
+        }
+    }
+
+    /// A disk that takes a second for the first file.
+    #[derive(Default)]
+    struct SlowDisk {
+        is_awake: AtomicBool,
+        content: Mutex<Vec<u8>>,
+    }
+
+    #[async_trait]
+    impl Checkpoints for SlowDisk {
+        async fn read(&self, _: &'static str) -> Result<Option<Vec<u8>>, FileError> {
+            Ok(None)
+        }
+        async fn write(&self, _: &'static str, bytes: Vec<u8>) -> Result<(), FileError> {
+            if !self.is_awake.swap(true, Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            *lock(&self.content) = bytes;
+            Ok(())
+        }
+        async fn set_aside(&self, _: &'static str) -> Result<(), FileError> {
+            Ok(())
+        }
+    }
+
+    /// NODE-48: of a shutdown that is soon over the disk has the end as well, and the machine waits for it.
+    #[tokio::test(start_paused = true)]
+    async fn node_48_the_times_of_a_short_shutdown_are_written_in_order() {
+        let (logind, disk) = (Arc::new(GoingDown::default()), Arc::new(SlowDisk::default()));
+        let given: (Arc<dyn Logind>, Arc<dyn Checkpoints>) = (Arc::clone(&logind) as _, Arc::clone(&disk) as _);
+        let played = played_agent(ObjectServer::default().api(), move |settings, adapters| {
+            let shutdown = &mut settings.node.shutdown;
+            shutdown.periods = vec![ShutdownPeriod { priority: 0, period: Duration::from_secs(20) }];
+            shutdown.keeps_times = true;
+            (adapters.node.logind, adapters.checkpoints) = given;
+        });
+        start_alone(Child::ShutdownManager, &played.agent);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let no_pods = ShutdownManagerMsg::PodsListed(Ended::Done(vec![]));
+        played.agent.directory.shutdown_manager.tell(Cause::outside("test"), no_pods).expect("has room");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(!logind.released.load(Ordering::Relaxed), "the disk has nothing yet");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let times = ShutdownTimes::parse(&lock(&disk.content)).expect("read");
+        assert!(times.began.is_some() && times.ended.is_some(), "{times:?}");
+        assert!(logind.released.load(Ordering::Relaxed));
     }
 }
