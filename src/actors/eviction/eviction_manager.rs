@@ -109,8 +109,8 @@ pub struct EvictionManager {
     alarm: Option<(OperationId, Vec<WatchedGroup>)>,
     /// The kernel told so since the last look began.
     rang: bool,
-    /// The log says already that the kernel cannot tell.
-    has_warned: bool,
+    /// The kernel cannot tell. The log says so, and memory is looked at instead.
+    is_deaf: bool,
     /// Evictions that `PodManager` had no room for yet.
     orders: Orders,
     /// Pods have just ended, whose space on disks may be on its way back.
@@ -128,10 +128,10 @@ impl Actor for EvictionManager {
         }
         let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
         let records = EvictionRecords::default();
-        let (alarm, rang, has_warned, orders, aftermath) = (None, false, false, Orders::default(), None);
+        let (alarm, rang, is_deaf, orders, aftermath) = (None, false, false, Orders::default(), None);
         let pressure = None;
         let mut manager =
-            Self { args, stage, watch, last, disks, pressure, records, alarm, rang, has_warned, orders, aftermath };
+            Self { args, stage, watch, last, disks, pressure, records, alarm, rang, is_deaf, orders, aftermath };
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -259,7 +259,7 @@ impl EvictionManager {
         let levels = levels(monitor.thresholds(), &look.observations, &look.memory);
         let findings = monitor.look(&look.observations, uptime);
         let (before, at) = self.last.replace((look.observations.clone(), uptime)).unwrap_or_default();
-        let kernel_tells = can_be_reached(&levels, &look.observations);
+        let kernel_tells = !self.is_deaf && can_be_reached(&levels, &look.observations);
         let elapsed = uptime.saturating_sub(at);
         let mut next = next_look(monitor.thresholds(), [&before, &look.observations], elapsed, kernel_tells);
         next = findings.due_in.map_or(next, |due_in| next.min(due_in));
@@ -307,12 +307,17 @@ impl EvictionManager {
     fn take_alarm(&mut self, outcome: Ended<(), AlarmError>, context: &mut Context<EvictionManagerMsg>) {
         if let Err(error) = outcome.into_result() {
             // The looks go on; the alarm is asked for again when its levels have moved, which may be at each look.
-            if !std::mem::replace(&mut self.has_warned, true) {
+            if !std::mem::replace(&mut self.is_deaf, true) {
                 tracing::warn!(error, "memory is looked at now and then, not when it runs short");
+                // The wait was reckoned with the kernel's word.
+                match self.stage {
+                    Stage::Waiting(_) => self.look(context),
+                    _ => self.rang = true,
+                }
             }
             return;
         }
-        self.alarm = None;
+        (self.alarm, self.is_deaf) = (None, false);
         self.rang = !matches!(self.stage, Stage::Waiting(_));
         if !self.rang {
             let uptime = context.clock().uptime();
