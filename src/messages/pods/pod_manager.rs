@@ -15,7 +15,7 @@ use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_admission::placing::{Placing, QuestionId};
-use crate::logic::pods::pod_lifecycle::Demand;
+use crate::logic::pods::pod_lifecycle::{CleanUpFailure, Demand};
 use crate::logic::pods::pod_manager::leftovers::{Found, Swept};
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
 use crate::logic::pods::pod_resize::PodResources;
@@ -209,7 +209,7 @@ pub enum HousekeepingMsg {
     /// released.
     ReleaseDue(PodUid),
     /// From `PodManager`: that release has ended.
-    Released(PodUid, Ended<()>),
+    Released(PodUid, Ended<(), CleanUpFailure>),
 }
 
 impl Describe for PodManagerMsg {

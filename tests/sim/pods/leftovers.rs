@@ -134,6 +134,22 @@ fn a_pod_that_was_removed_from_the_runtime_stays_in_the_api_until_its_volumes_ar
     });
 }
 
+/// POD-36, VOL-13: a volume of such a pod that is busy for a moment is asked after as soon as it is tried again.
+#[test]
+fn a_pod_that_was_removed_from_the_runtime_goes_soon_after_its_busy_volume() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        started(&world, &[pod()]).await;
+        world.stop_agent();
+        world.remove_from_runtime("web");
+        world.delete_pod("web", None);
+        world.fail("tear down", 1);
+        world.start_agent();
+        world.sleep(seconds(5)).await;
+        assert!(world.api_pod("web").is_none());
+        world.finish_cluster().await;
+    });
+}
+
 /// POD-36: the invariant `gone-first` sees a volume that is there when its pod is taken from the API: here of a pod that names none,
 /// so that the agent does not look for it.
 #[test]

@@ -4,20 +4,17 @@
 //! so whoever looks for leftovers of unknown pods lets it be.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::log_level::LogLevel;
+use crate::logic::pods::pod_lifecycle::CleanUpFailure;
 use crate::logic::pods::pod_resize::Trigger;
 use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::messages::Ended;
 use crate::messages::pods::pod_manager::{HousekeepingMsg, PodManagerMsg};
 use crate::messages::status::status_manager::{PodNews, StatusManagerMsg};
-
-/// Wait before a release that failed is tried again, before jitter. A release that hangs is asked after, not begun again.
-const RELEASE_RETRY: Duration = Duration::from_secs(10);
 
 impl PodManager {
     /// A pod is over, whatever is left of it.
@@ -58,9 +55,14 @@ impl PodManager {
         });
     }
 
-    pub(super) fn take_released(&mut self, uid: PodUid, outcome: Ended<()>, context: &mut Context<PodManagerMsg>) {
-        match outcome.into_result() {
-            Ok(()) => {
+    pub(super) fn take_released(
+        &mut self,
+        uid: PodUid,
+        outcome: Ended<(), CleanUpFailure>,
+        context: &mut Context<PodManagerMsg>,
+    ) {
+        match outcome {
+            Ended::Done(()) => {
                 self.releases.succeed(&uid);
                 self.roster.released(&uid);
                 self.recount(&uid);
@@ -70,20 +72,23 @@ impl PodManager {
                     context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::NeverHere(uid)));
                 }
             }
-            Err(why) => self.note_unreleased(uid, why, context),
+            Ended::Failed(failure) => self.note_unreleased(uid, failure, context),
+            Ended::Panicked(panicked) => self.note_unreleased(uid, panicked.to_string().into(), context),
         }
         let first = self.releases.first_problem();
         let note = first.map(|(uid, why)| format!("{} stays in the API: {why}", self.name_of(uid)));
         context.address().record().set_note(note);
     }
 
-    fn note_unreleased(&mut self, uid: PodUid, why: String, context: &mut Context<PodManagerMsg>) {
+    /// A release that hangs is asked after, not begun again.
+    fn note_unreleased(&mut self, uid: PodUid, failure: CleanUpFailure, context: &mut Context<PodManagerMsg>) {
         let pod = self.name_of(&uid);
+        let (wait, why) = (failure.wait(), failure.message);
         match self.releases.fail(&uid, why.clone()) {
             LogLevel::Debug => tracing::debug!(pod, why, "the pod's volumes or its cgroup stay still"),
             _ => tracing::warn!(pod, why, "the pod's volumes or its cgroup cannot be released yet"),
         }
-        let wait = RELEASE_RETRY.mul_f64(1.0 + self.args.adapters.chance.next() / 2.0);
+        let wait = wait.mul_f64(1.0 + self.args.adapters.chance.next() / 2.0);
         context.after(wait, PodManagerMsg::Housekeeping(HousekeepingMsg::ReleaseDue(uid)));
     }
 

@@ -11,6 +11,7 @@ use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::jobs::{destroy_cgroup, release, release_user_namespace};
 use crate::logic::logs::log_keeping::{LogKeeping, is_full};
 use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_lifecycle::CleanUpFailure;
 use crate::logic::pods::pod_manager::leftovers::{Found, Leftovers, Swept};
 use crate::logic::resources::cgroup_name::{CgroupName, CgroupTree};
 use crate::messages::pods::user_namespaces::UserNamespacesMsg;
@@ -96,8 +97,8 @@ impl Sweeper {
     }
 
     /// Releases the volumes, then the cgroup, then the user namespace of a pod that the runtime does not hold.
-    pub async fn release(&self, uid: &PodUid, pod: &Pod, cause: Cause) -> Result<(), String> {
-        release(&self.volume_manager, uid, cause.clone()).await.map_err(|failure| failure.message)?;
+    pub async fn release(&self, uid: &PodUid, pod: &Pod, cause: Cause) -> Result<(), CleanUpFailure> {
+        release(&self.volume_manager, uid, cause.clone()).await?;
         destroy_cgroup(&self.cgroups, &self.cgroup_tree, self.pod_level, uid, Some(pod)).await?;
         release_user_namespace(&self.user_namespaces, uid, Some(pod), cause).await;
         Ok(())

@@ -96,6 +96,11 @@ impl CleanUpFailure {
     pub fn retry(&self) -> Retry {
         self.retry_after.map_or(Retry::Usual, |wait| Retry::After(wait.min(ERROR_RETRY)))
     }
+
+    /// The same as a wait, before jitter.
+    pub fn wait(&self) -> Duration {
+        self.retry_after.map_or(ERROR_RETRY, |wait| wait.min(ERROR_RETRY))
+    }
 }
 
 impl From<String> for CleanUpFailure {
