@@ -111,6 +111,8 @@ pub struct Node {
     pub kill_at: Mutex<Option<(u64, bool)>>,
     /// Containers with a command that was left by a living agent before it had ended.
     pub commands_left: Mutex<Vec<ContainerId>>,
+    /// Containers whose start a living agent cut off.
+    pub starts_left: Mutex<Vec<ContainerId>>,
     orphans: Mutex<BTreeMap<u64, Orphan>>,
     version: AtomicU64,
     over: AtomicBool,
@@ -150,6 +152,7 @@ impl Node {
             calls: AtomicU64::new(0),
             kill_at: Mutex::default(),
             commands_left: Mutex::default(),
+            starts_left: Mutex::default(),
             orphans: Mutex::default(),
             version: AtomicU64::new(0),
             over: AtomicBool::new(false),

@@ -36,6 +36,8 @@ pub enum Awaited {
     StartsBeforeReset,
     /// Starts that have begun, before the sandbox is replaced.
     StartsBeforeReplacement,
+    /// Starts that have begun, before the pod is stopped.
+    StartsBeforeEnd,
     /// The image of this container.
     Image(String),
     /// The start of this container.
@@ -95,6 +97,7 @@ impl fmt::Display for Awaited {
             Self::Resize => f.write_str("its resources to be changed"),
             Self::StartsBeforeReset => f.write_str("what is being started, before all starts over"),
             Self::StartsBeforeReplacement => f.write_str("what is being started, before all is replaced"),
+            Self::StartsBeforeEnd => f.write_str("what is being started, before all is stopped"),
             Self::Image(container) => write!(f, "the image of container {container}"),
             Self::Start(container) => write!(f, "container {container} to start"),
             Self::StartBeforeStop(container) => {

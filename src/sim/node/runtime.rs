@@ -6,6 +6,7 @@ pub mod lists;
 pub mod probes;
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -195,16 +196,18 @@ impl Outlet {
     }
 }
 
-/// The caller of a command leaves before it has ended: a runtime kills it then.
-struct LeftCommand<'a> {
+/// The caller leaves before a call about this container has ended: a runtime kills a command then, and gives up a start.
+struct LeftCall<'a> {
     outlet: &'a Outlet,
+    /// Where that is noted.
+    noted: &'a Mutex<Vec<ContainerId>>,
     id: Option<&'a ContainerId>,
 }
 
-impl Drop for LeftCommand<'_> {
+impl Drop for LeftCall<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.filter(|_| self.outlet.is_alive()) {
-            lock(&self.outlet.node().commands_left).push(id.clone());
+            lock(self.noted).push(id.clone());
         }
     }
 }
@@ -226,7 +229,7 @@ impl Outlet {
         let (ended, well, takes) = begun.await?;
         let limit = if timeout.is_zero() { Duration::MAX } else { timeout };
         let in_time = takes.min(limit);
-        let mut left = LeftCommand { outlet: self, id: Some(id) };
+        let mut left = LeftCall { outlet: self, noted: &self.node().commands_left, id: Some(id) };
         let container_ended = tokio::time::timeout(in_time, ended.notified()).await.is_ok() && !in_time.is_zero();
         left.id = None;
         if container_ended {
@@ -329,9 +332,12 @@ impl RuntimeService for Outlet {
     }
 
     async fn start_container(&self, id: &ContainerId) -> CriResult<()> {
+        let mut left = LeftCall { outlet: self, noted: &self.node().starts_left, id: Some(id) };
         let id = id.clone();
         let work = self.node().faults.dice().between(Duration::from_millis(10), Duration::from_millis(100));
-        self.call(Call { work, ..Call::changing("StartContainer") }, move |node| start(node, &id)).await
+        let outcome = self.call(Call { work, ..Call::changing("StartContainer") }, move |node| start(node, &id)).await;
+        left.id = None;
+        outcome
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> CriResult<()> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::resize::{in_a_cluster, pod, seconds, sized};
 
-use crate::common::times_of;
+use crate::common::{side_by_side, times_of};
 
 /// Events about a pod, as the API server has them: reason, message, how often it happened.
 fn events(world: &World, pod: &str) -> Vec<(String, String, i64)> {
@@ -425,4 +425,50 @@ fn pulls_that_fail_come_ever_less_often() {
     for (wait, least) in waits.iter().zip([10, 20, 40, 80, 160, 300, 300]) {
         assert!((least..=least + 16).contains(wait), "{waits:?}");
     }
+}
+
+/// POD-07: whenever a pod is deleted, no start of a container is cut off: the runtime would show one that failed.
+#[test]
+fn no_start_is_cut_off_by_a_deletion() {
+    // Its image is pulled in the second before.
+    let moments: Vec<u64> = (0..50).map(|number| 1500 + number * 40).collect();
+    side_by_side(&moments, |after| {
+        let after = Duration::from_millis(*after);
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            world.start_agent();
+            world.settle().await;
+            world.create(&SimPod::of("web", "run").init("early", "exit 0 after 100ms")).expect("made");
+            world.create(&SimPod::of("job", "run")).expect("made");
+            world.sleep(after).await;
+            world.delete_pod("web", None);
+            world.delete_pod("job", None);
+            world.settle().await;
+            let cut_off = world.node().starts_left.lock().expect("no panic before").clone();
+            assert!(cut_off.is_empty(), "deleted after {after:?}: {cut_off:?}");
+            world.finish_cluster().await;
+        });
+    });
+}
+
+/// POD-07, POD-23: a postStart hook is cut off, and so is a start that the runtime does not answer, after a while.
+#[test]
+fn a_start_that_takes_long_holds_up_no_deletion() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.start_agent();
+        world.create(&SimPod::of("hooked", "run").hooks(&[("postStart", "/slow/60")])).expect("made");
+        world.sleep(seconds(5)).await;
+        world.delete_pod("hooked", None);
+        world.sleep(seconds(3)).await;
+        assert_eq!(times_of(&world, "hooked/main#0 stops as asked").len(), 1);
+        world.hang(Some("StartContainer"));
+        world.create(&SimPod::of("stuck", "run")).expect("made");
+        world.sleep(seconds(5)).await;
+        world.delete_pod("stuck", None);
+        world.sleep(seconds(9)).await;
+        assert!(world.api_pod("stuck").is_some(), "the runtime may answer yet");
+        world.sleep(seconds(5)).await;
+        assert!(world.api_pod("stuck").is_none());
+        world.hang(None);
+        world.finish_cluster().await;
+    });
 }

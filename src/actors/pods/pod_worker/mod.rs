@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::events::reasons::EventReason;
@@ -90,11 +92,19 @@ impl ShownStage {
     }
 }
 
+/// A job under way.
+struct Begun {
+    job: Job,
+    operation: OperationId,
+    /// Tells it that the pod is to end, if it is the start of a container.
+    leave: Option<oneshot::Sender<()>>,
+}
+
 /// See the module.
 pub struct PodWorker {
     site: JobSite,
     lifecycle: PodLifecycle,
-    jobs: Vec<(Job, OperationId)>,
+    jobs: Vec<Begun>,
     passes: Passes,
     shown: Arc<ShownStage>,
     alarm: Alarm,
@@ -244,7 +254,7 @@ impl PodWorker {
 
     fn take_end(&mut self, end: &JobEnd, context: &Context<PodWorkerMsg>) {
         let job = end.job();
-        self.jobs.retain(|(open, _)| *open != job);
+        self.jobs.retain(|open| open.job != job);
         let pod = self.lifecycle.pod().map(AsRef::as_ref);
         count_try(&self.site, pod, end);
         self.own_users.take(&self.site, pod, end);

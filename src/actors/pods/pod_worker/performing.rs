@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::oneshot;
 
-use super::PodWorker;
 use super::jobs::{Given, Kill, Stop};
+use super::{Begun, PodWorker};
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::pods::pod_lifecycle::{Action, Job, JobEnd, Stage};
@@ -30,6 +31,7 @@ impl PodWorker {
         let (to, uid) = (&self.site.tools.to, self.site.uid.clone());
         match action {
             Action::Cancel(job) => self.cancel(&job, context),
+            Action::Leave(container) => self.leave(container),
             Action::Inspect => context.tell(&to.pleg, PlegMsg::Inspect(uid)),
             Action::InspectSoon => {
                 let known = self.lifecycle.observed().expect("what is to be confirmed is known");
@@ -84,7 +86,10 @@ impl PodWorker {
                 let recursive_read_only = self.lifecycle.health().recursive_read_only.unwrap_or_default();
                 let runtime = self.lifecycle.observed().cloned();
                 let given = Given { image, volumes, recursive_read_only, runtime };
-                self.begin(job, "start container", site.start_container(pod, start, sandbox, given, cause), context);
+                let (leave, left) = oneshot::channel();
+                let work = site.start_container(pod, start, sandbox, given, left, cause);
+                self.begin(job, "start container", work, context);
+                self.jobs.last_mut().expect("it has just begun").leave = Some(leave);
             }
             Action::Resize(work) => {
                 self.resize.begin(context.clock().uptime());
@@ -154,18 +159,26 @@ impl PodWorker {
             _ => self.site.full_name.to_string(),
         };
         let lost = job.clone();
-        let id = context.start(name, about, work, move |outcome| {
+        let operation = context.start(name, about, work, move |outcome| {
             PodWorkerMsg::JobEnded(outcome.unwrap_or_else(|panicked| JobEnd::lost(lost, panicked.to_string())))
         });
-        self.jobs.push((job, id));
+        self.jobs.push(Begun { job, operation, leave: None });
     }
 
     fn cancel(&mut self, job: &Job, context: &mut Context<PodWorkerMsg>) {
         let (ended, open): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.jobs).into_iter().partition(|(open, _)| open == job);
+            std::mem::take(&mut self.jobs).into_iter().partition(|open| open.job == *job);
         self.jobs = open;
-        for (_, id) in ended {
-            context.cancel(id);
+        for ended in ended {
+            context.cancel(ended.operation);
+        }
+    }
+
+    fn leave(&mut self, container: String) {
+        let job = Job::StartContainer(container);
+        let leave = self.jobs.iter_mut().find(|open| open.job == job).and_then(|open| open.leave.take());
+        if let Some(leave) = leave {
+            let _ = leave.send(()); // It may have ended by now.
         }
     }
 

@@ -87,7 +87,7 @@ impl PodWorker {
 
     /// A container whose postStart hook still runs has not started yet, for whoever reads the status.
     fn as_shown(&self, pod: &Pod, seen: &Arc<RuntimePod>) -> Arc<RuntimePod> {
-        let starting = self.jobs.iter().filter_map(|(job, _)| match job {
+        let starting = self.jobs.iter().filter_map(|open| match &open.job {
             Job::StartContainer(name) => Some(name.as_str()),
             _ => None,
         });

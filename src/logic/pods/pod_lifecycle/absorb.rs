@@ -89,6 +89,7 @@ impl PodLifecycle {
             JobEnd::ImageEnsured(container, outcome) => self.take_image(container, outcome),
             JobEnd::Started(container, Ok(started)) => self.take_started(&container, started, now),
             JobEnd::Started(container, Err(failure)) => self.take_start_failure(container, failure, now),
+            JobEnd::Left(_) => self.take_left(now),
             // Should it be seen running although it was stopped, it is stopped again, but not without a pause.
             JobEnd::Killed(..) => {
                 self.outdate(now);
@@ -170,6 +171,12 @@ impl PodLifecycle {
     fn take_started(&mut self, container: &str, started: Started, now: Now) -> Retry {
         self.inject_container(container, started, now);
         self.resizing.note_started(container);
+        Retry::AtOnce
+    }
+
+    /// How far the start had come, a look shows.
+    fn take_left(&mut self, now: Now) -> Retry {
+        self.look_anew(now);
         Retry::AtOnce
     }
 

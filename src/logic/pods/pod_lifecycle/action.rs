@@ -94,6 +94,9 @@ pub enum Action {
     Over,
     /// End this job early.
     Cancel(Job),
+    /// Have the start of this container end as soon as the runtime has answered: what is half started can be neither stopped
+    /// nor told of. It says so as any job says its end.
+    Leave(String),
     /// Ask for a fresh observation.
     Inspect,
     /// Have it looked at once its own doing has settled: what it knows by now is enough to go on.
@@ -124,6 +127,7 @@ impl Action {
             Self::Resize(_) => Awaited::Resize,
             Self::RemoveContainers(_) => Awaited::DeadContainers,
             Self::Cancel(_)
+            | Self::Leave(_)
             | Self::Inspect
             | Self::InspectSoon
             | Self::NetworkNotReady(_)
@@ -151,6 +155,7 @@ impl Action {
             Self::CleanUp => Job::CleanUp,
             Self::Remove(_) => Job::Remove,
             Self::Cancel(_)
+            | Self::Leave(_)
             | Self::Inspect
             | Self::InspectSoon
             | Self::NetworkNotReady(_)

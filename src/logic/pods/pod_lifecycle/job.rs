@@ -63,6 +63,8 @@ pub enum JobEnd {
     ImageEnsured(String, Result<ImageInUse, ImageFailure>),
     /// The container that was started.
     Started(String, Result<Started, StartFailure>),
+    /// The pod is to end: the container was started, or was not, and nothing more is done for it.
+    Left(String),
     /// One container was stopped.
     Killed(ContainerId, Result<(), String>),
     /// Dead init containers were removed.
@@ -231,7 +233,7 @@ impl JobEnd {
             Self::ClaimsReleased(_) => Job::ReleaseClaims,
             Self::SandboxUp(_) => Job::SetUpSandbox,
             Self::ImageEnsured(container, _) => Job::EnsureImage(container.clone()),
-            Self::Started(container, _) => Job::StartContainer(container.clone()),
+            Self::Started(container, _) | Self::Left(container) => Job::StartContainer(container.clone()),
             Self::Killed(id, _) => Job::KillContainer(id.clone()),
             Self::Removed(_) => Job::RemoveContainers,
             Self::Reset(_) => Job::ResetContainers,

@@ -12,6 +12,7 @@ use super::job::Job;
 use super::now::Now;
 use super::parts::course::{ORPHAN_GRACE, Stage};
 use super::parts::desired::own_grace;
+use crate::logic::model::time::Steady;
 use crate::logic::pods::wait::Awaited;
 
 impl PodLifecycle {
@@ -28,13 +29,33 @@ impl PodLifecycle {
         }
         self.course.enter(Stage::Terminating);
         self.jobs.forgive_all();
-        let jobs = self.jobs.cancel_all_but_stops();
+        let jobs = self.jobs.cancel_for_the_end();
         if !jobs.is_empty() {
-            // The effects of a cancelled call must be seen before they are stopped.
-            self.sight.forget();
-            self.outdate(now);
+            self.look_anew(now);
         }
-        jobs.into_iter().map(Action::Cancel).collect()
+        self.course.let_starts_end(now.uptime);
+        jobs.into_iter().map(Action::Cancel).chain(self.jobs.starting().into_iter().map(Action::Leave)).collect()
+    }
+
+    /// The effects of a call that was cut off must be seen before they are stopped.
+    pub(super) fn look_anew(&mut self, now: Now) {
+        self.sight.forget();
+        self.outdate(now);
+    }
+
+    /// Whether a start under way is to end first. One that the runtime does not answer holds up the rest for a while only.
+    fn holds_for_starts(&mut self, actions: &mut Vec<Action>, now: Now) -> bool {
+        if !self.jobs.starts_any() {
+            return false;
+        }
+        let until = self.course.starts_until();
+        if now.uptime < until {
+            self.jobs.wait_until(Awaited::StartsBeforeEnd, Steady::at(until));
+            return true;
+        }
+        actions.extend(self.jobs.cancel_starts().into_iter().map(Action::Cancel));
+        self.look_anew(now);
+        false
     }
 
     /// Stops what runs, until the runtime shows that nothing does.
@@ -42,6 +63,9 @@ impl PodLifecycle {
         debug_assert_eq!(self.stage(), Stage::Terminating, "only a pod that is to end is stopped for good");
         let grace = self.course.grace_or_least();
         let mut actions = vec![];
+        if self.holds_for_starts(&mut actions, now) {
+            return actions;
+        }
         if self.jobs.has(&Job::KillPod) {
             self.jobs.wait(Awaited::StopWithin(grace));
             // A shorter grace period takes effect at once, unless the longer one is nearly over.

@@ -247,6 +247,7 @@ fn words(action: &Action) -> String {
         }
         Action::Over => "over".to_owned(),
         Action::Cancel(job) => format!("cancel {job:?}"),
+        Action::Leave(container) => format!("leave {container}"),
         Action::Inspect => "inspect".to_owned(),
         Action::InspectSoon => "inspect soon".to_owned(),
         Action::NetworkNotReady(_) => "network".to_owned(),

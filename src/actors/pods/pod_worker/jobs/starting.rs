@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::{Mutex, oneshot};
 
 use super::site::{JobSite, field_path};
 use super::stopping::Stop;
@@ -47,24 +48,63 @@ struct Created {
 }
 
 impl JobSite {
-    /// Creates and starts a container.
+    /// Creates and starts a container. Where the pod is to end meanwhile it leaves off, but not while the runtime is asked to
+    /// start the container: one whose start is cut off shows as one that failed.
     pub(in super::super) async fn start_container(
         self,
         pod: Arc<Pod>,
         start: StartContainer,
         sandbox: RuntimeSandbox,
         given: Given,
+        leave: oneshot::Receiver<()>,
         cause: Cause,
     ) -> JobEnd {
-        let subject = self.subject(field_path(start.kind, &start.name));
-        let outcome = match self.create(&pod, &start, &sandbox, &given, &cause).await {
-            Ok(created) => self.try_start(&pod, &start.name, created, &sandbox, &subject, &cause).await,
-            Err(failure) => {
-                self.tell(&cause, subject.warning(EventReason::Failed, format!("Error: {}", failure.message)));
-                Err(failure)
+        let starting = Mutex::new(());
+        let left = async {
+            if leave.await.is_err() {
+                std::future::pending::<()>().await; // The worker has gone, and this with it.
             }
+            let _started = starting.lock().await;
         };
-        JobEnd::Started(start.name, outcome)
+        tokio::select! {
+            biased;
+            outcome = self.make(&pod, &start, &sandbox, &given, &starting, &cause) => {
+                JobEnd::Started(start.name, outcome)
+            }
+            () = left => JobEnd::Left(start.name),
+        }
+    }
+
+    async fn make(
+        &self,
+        pod: &Pod,
+        start: &StartContainer,
+        sandbox: &RuntimeSandbox,
+        given: &Given,
+        starting: &Mutex<()>,
+        cause: &Cause,
+    ) -> Result<Started, StartFailure> {
+        let (name, subject) = (&start.name, self.subject(field_path(start.kind, &start.name)));
+        let created = self.create(pod, start, sandbox, given, cause).await;
+        let Created { id, restart_count, log } = created.inspect_err(|failure| {
+            self.tell(cause, subject.warning(EventReason::Failed, format!("Error: {}", failure.message)));
+        })?;
+        self.tell(cause, subject.normal(EventReason::Created, "Container created"));
+        let seen = {
+            let _starts = starting.lock().await;
+            self.ask_to_start(&id, name, &subject, cause).await?;
+            let link = log_link_name(&self.full_name.name, &self.full_name.namespace, name, id.as_str());
+            let (linked, seen) = futures_util::join!(
+                self.tools.adapters.files.link_log(&link, &log),
+                self.see_running(&id, &sandbox.id)
+            );
+            if let Err(error) = linked {
+                tracing::warn!(pod = %self.full_name, container = name, %error, "log link not made");
+            }
+            seen
+        };
+        self.post_start(pod, name, &id, sandbox, &subject, cause).await?; // Tells an Event of its own.
+        Ok(Started { id, restart_count, seen: seen.map(Box::new) })
     }
 
     async fn create(
@@ -91,17 +131,14 @@ impl JobSite {
         Ok(Created { id, restart_count: config.metadata.attempt, log })
     }
 
-    async fn try_start(
+    async fn ask_to_start(
         &self,
-        pod: &Pod,
+        id: &ContainerId,
         name: &str,
-        Created { id, restart_count, log }: Created,
-        sandbox: &RuntimeSandbox,
         subject: &EventSubject,
         cause: &Cause,
-    ) -> Result<Started, StartFailure> {
-        self.tell(cause, subject.normal(EventReason::Created, "Container created"));
-        if let Err(error) = self.tools.adapters.runtime.start_container(&id).await {
+    ) -> Result<(), StartFailure> {
+        if let Err(error) = self.tools.adapters.runtime.start_container(id).await {
             let message = error.words().into_owned();
             // The runtime's words may hold the ID, another one at each try: without it all are one Event, and counted.
             let told = message.replace(id.as_str(), name);
@@ -109,14 +146,7 @@ impl JobSite {
             return Err(StartFailure { reason: StartReason::RunContainerError, message });
         }
         self.tell(cause, subject.normal(EventReason::Started, "Container started"));
-        let link = log_link_name(&self.full_name.name, &self.full_name.namespace, name, id.as_str());
-        let (linked, seen) =
-            futures_util::join!(self.tools.adapters.files.link_log(&link, &log), self.see_running(&id, &sandbox.id));
-        if let Err(error) = linked {
-            tracing::warn!(pod = %self.full_name, container = name, %error, "log link not made");
-        }
-        self.post_start(pod, name, &id, sandbox, subject, cause).await?; // Tells an Event of its own.
-        Ok(Started { id, restart_count, seen: seen.map(Box::new) })
+        Ok(())
     }
 
     /// How the runtime shows a container that was just started; nothing when it does not say so soon, or when the

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Grace of pods that nobody wants: no more than the runtime needs (POD-10).
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
+/// How long a pod that is to end waits for the runtime to answer about a container that is being started.
+const STARTS_MAX: Duration = Duration::from_secs(10);
+
 /// How far a pod has come. It never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -23,11 +26,13 @@ pub struct Course {
     stage: Stage,
     removed: bool,
     grace: Option<Duration>,
+    /// Until when starts of containers that were under way at the end's beginning may go on, in uptime.
+    starts_until: Duration,
 }
 
 impl Default for Course {
     fn default() -> Self {
-        Self { stage: Stage::Syncing, removed: false, grace: None }
+        Self { stage: Stage::Syncing, removed: false, grace: None, starts_until: Duration::ZERO }
     }
 }
 
@@ -41,6 +46,16 @@ impl Course {
     pub fn enter(&mut self, stage: Stage) {
         debug_assert!(stage >= self.stage, "a pod's stage never goes back, here from {:?} to {stage:?}", self.stage);
         self.stage = stage;
+    }
+
+    /// Lets starts of containers go on for a while, from this uptime on.
+    pub fn let_starts_end(&mut self, uptime: Duration) {
+        self.starts_until = uptime + STARTS_MAX;
+    }
+
+    /// Until when they may, in uptime.
+    pub fn starts_until(&self) -> Duration {
+        self.starts_until
     }
 
     /// Nobody wants the pod any more.

@@ -101,15 +101,32 @@ impl Jobs {
         self.open.remove(job)
     }
 
-    /// Ends all jobs early but stops of containers: a hook that has begun is not to be run again, nor its time to be given
-    /// twice.
-    pub fn cancel_all_but_stops(&mut self) -> Vec<Job> {
-        let (stops, others): (BTreeSet<Job>, BTreeSet<Job>) = std::mem::take(&mut self.open)
-            .into_iter()
-            .partition(|job| matches!(job, Job::KillPod | Job::KillContainer(_)));
-        self.open = stops;
+    /// Ends jobs early, those of a pod that is to end. Stops of containers go on: a hook that has begun is not to be run
+    /// again, nor its time to be given twice. Starts of containers go on, too, and are to end soon.
+    pub fn cancel_for_the_end(&mut self) -> Vec<Job> {
+        self.cancel_where(|job| !matches!(job, Job::KillPod | Job::KillContainer(_) | Job::StartContainer(_)))
+    }
+
+    /// Ends the starts of containers early.
+    pub fn cancel_starts(&mut self) -> Vec<Job> {
+        self.cancel_where(|job| matches!(job, Job::StartContainer(_)))
+    }
+
+    fn cancel_where(&mut self, is_one: impl Fn(&Job) -> bool) -> Vec<Job> {
+        let (cancelled, open): (BTreeSet<Job>, BTreeSet<Job>) =
+            std::mem::take(&mut self.open).into_iter().partition(is_one);
+        self.open = open;
         self.forgiven.retain(|job| self.open.contains(job));
-        others.into_iter().collect()
+        cancelled.into_iter().collect()
+    }
+
+    /// The containers that are being started.
+    pub fn starting(&self) -> Vec<String> {
+        let names = self.open.iter().filter_map(|job| match job {
+            Job::StartContainer(container) => Some(container.clone()),
+            _ => None,
+        });
+        names.collect()
     }
 
     /// How the last try of the job failed.
@@ -263,15 +280,17 @@ mod tests {
     }
 
     #[test]
-    fn the_termination_cancels_all_but_stops() {
+    fn the_termination_cancels_all_but_stops_and_starts() {
         let mut jobs = Jobs::default();
-        let stop_of_one = Job::KillContainer("c".into());
+        let (stop_of_one, start) = (Job::KillContainer("c".into()), Job::StartContainer("db".to_owned()));
         let others = [Job::Prepare, Job::SetUpSandbox, Job::EnsureImage("web".to_owned()), Job::Resize];
-        for job in others.iter().chain([&STOP, &stop_of_one]) {
+        for job in others.iter().chain([&STOP, &stop_of_one, &start]) {
             jobs.begin(job.clone());
         }
-        assert_eq!(jobs.cancel_all_but_stops(), others);
+        assert_eq!(jobs.cancel_for_the_end(), others);
         assert!(jobs.has(&STOP) && jobs.has(&stop_of_one) && !jobs.has(&Job::Prepare));
+        assert_eq!((jobs.starting(), jobs.cancel_starts()), (vec!["db".to_owned()], vec![start]));
+        assert!(jobs.has(&STOP) && jobs.starting().is_empty());
     }
 
     #[test]

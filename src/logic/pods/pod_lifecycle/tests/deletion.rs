@@ -48,6 +48,30 @@ fn deletion_cancels_what_is_under_way_and_looks_at_what_it_left() {
     assert_eq!(script.sees(&[ready(0)], &[]), ["end [s0] 10s"]);
 }
 
+/// POD-07: a start is not cut off, since what is half started can be neither stopped nor told of.
+#[test]
+fn a_start_under_way_ends_before_its_pod_is_stopped() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let leaving = || {
+        let (mut script, _) = Script::new(pod.clone());
+        script.ends(JobEnd::Prepared(Ok(true)));
+        script.ends(image_there("a"));
+        assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), ["start a 0 in s0 of app:1"]);
+        assert_eq!(script.removed(Some(20)), ["leave a"]);
+        assert_eq!(script.passes(9), NOTHING);
+        assert_eq!(script.waits(), ["what is being started, before all is stopped"]);
+        script
+    };
+    assert_eq!(leaving().ends(started("a", "a0")), ["end [a0 s0] 20s"]);
+    let mut script = leaving();
+    assert_eq!(script.ends(JobEnd::Left("a".to_owned())), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), ["end [a0 s0] 20s"]);
+    // The runtime does not answer: the others are not to run on.
+    let mut script = leaving();
+    assert_eq!(script.passes(1), ["cancel StartContainer(\"a\")", "inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[]), ["end [s0] 20s"]);
+}
+
 #[test]
 fn a_shorter_grace_period_restarts_the_kill_at_once_and_a_longer_one_does_nothing() {
     let mut script = Script::running(a_pod("Always", &[], &["a"]));

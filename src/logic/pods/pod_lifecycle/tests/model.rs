@@ -376,7 +376,10 @@ impl Node {
         if let (Action::KillPod { sandboxes, .. }, Fate::Well) = (action, fate) {
             self.stopped.extend(sandboxes.into_iter().map(|stop| stop.id));
         }
-        let lost = || JobEnd::lost(job.clone(), "unwell".to_owned());
+        let lost = || match &job {
+            Job::StartContainer(container) if self.stage != Stage::Syncing => JobEnd::Left(container.clone()),
+            _ => JobEnd::lost(job.clone(), "unwell".to_owned()),
+        };
         let end = match fate {
             Fate::Well => done.unwrap_or_else(lost),
             Fate::InVain | Fate::TooLate => lost(),
@@ -436,6 +439,7 @@ impl Node {
                 JobEnd::RemainsRemoved(remains, Ok(()))
             }
             Action::Cancel(_)
+            | Action::Leave(_)
             | Action::Inspect
             | Action::InspectSoon
             | Action::NetworkNotReady(_)
