@@ -151,6 +151,15 @@ impl SimPod {
         self
     }
 
+    /// The last sidecar asks for this action when it ends with this exit code.
+    #[must_use]
+    pub fn sidecar_rule(mut self, code: i32, action: &str) -> Self {
+        let sidecars = self.init.iter_mut().filter(|one| one.restarts == Some("Always"));
+        let last = sidecars.last().expect("a rule needs a sidecar");
+        last.rules.push(json!({ "action": action, "exitCodes": { "operator": "In", "values": [code] } }));
+        self
+    }
+
     /// `activeDeadlineSeconds`.
     #[must_use]
     pub fn deadline(mut self, seconds: u32) -> Self {

@@ -74,6 +74,37 @@ fn all_containers_start_over_in_the_same_sandbox() {
     });
 }
 
+/// POD-18: also where a sidecar asks for it, while the regular container runs or the init container before it. Those are
+/// stopped for it, which is no failure of theirs, however long their removal takes, with this agent or the next.
+#[test]
+fn all_containers_start_over_when_a_sidecar_asks_for_it() {
+    for (source, is_killed) in [("5s", false), ("1s", false), ("5s", true), ("1s", true)] {
+        simulate(1, move |world| async move {
+            let pod = SimPod::of("web", "run").sidecar("source", &format!("exit 42 after {source} below 1"));
+            let pod = pod.sidecar_rule(42, "RestartAllContainers").init("setup", "exit 0 after 3s").restarts("Never");
+            world.put(&pod);
+            world.start_agent();
+            world.hang(Some("RemoveContainer"));
+            world.sleep(seconds(10)).await;
+            assert_eq!(world.running().len(), 0, "{source}: what ran was stopped");
+            if is_killed {
+                world.kill_agent();
+                world.start_agent();
+                world.sleep(seconds(10)).await;
+            }
+            world.hang(None);
+            world.sleep(seconds(200)).await; // A call that hangs is given up after two minutes.
+            world.settle().await;
+            for name in ["source", "setup"] {
+                assert_eq!(times_of(&world, &format!("/{name}#1 runs")).len(), 1, "{name}, {source}");
+                assert_eq!(times_of(&world, &format!("/{name}#2 runs")).len(), 0, "{name}, {source}");
+            }
+            assert_eq!((phase(&world).await.as_str(), world.running().len()), ("Running", 2), "{source}");
+            world.finish().await;
+        });
+    }
+}
+
 /// POD-25.
 #[test]
 fn a_pod_is_stopped_when_its_time_is_over_and_no_earlier() {
@@ -102,6 +133,8 @@ fn pods_of_all_kinds_survive_faults() {
             world.put(&job.container("main", "exit 0 after 4s"));
             let over = SimPod::of("over", "run").sidecar("proxy", "run").restarts("Never");
             world.put(&over.container("source", "exit 42 after 3s below 1").rule(42, "RestartAllContainers"));
+            let over = SimPod::of("again", "run").sidecar("source", "exit 42 after 3s below 1").restarts("Never");
+            world.put(&over.sidecar_rule(42, "RestartAllContainers").init("setup", "exit 0 after 2s"));
             world.put(&SimPod::of("late", "run").deadline(20));
             world.start_agent();
             world.sleep(seconds(30)).await;

@@ -31,16 +31,17 @@ pub fn is_due(pod: &Pod, runtime: &RuntimePod, restarts: &BTreeSet<ContainerId>)
     let Some(spec) = pod.spec.as_ref().filter(|_| pod.metadata.deletion_timestamp.is_none()) else { return false };
     let ended = |container: &Container| {
         let newest = runtime.container(&container.name);
-        let newest = newest.filter(|one| one.state == ContainerState::Exited && !restarts.contains(&one.id));
-        newest.map(|newest| newest.exit_code)
+        newest.filter(|one| one.state == ContainerState::Exited && !restarts.contains(&one.id))
     };
-    // One that failed for good fails the pod.
-    let has_failed = init_containers(spec)
-        .iter()
-        .filter(|container| !is_sidecar(container))
-        .any(|container| ended(container).is_some_and(|code| code != 0 && !should_restart(pod, container, code)));
-    let asks = |container: &Container| ended(container).is_some_and(|code| restarts_all(container, code));
-    !has_failed && init_containers(spec).iter().chain(&spec.containers).any(asks)
+    let all = init_containers(spec).iter().chain(&spec.containers);
+    let asked = all.filter_map(|container| ended(container).filter(|end| restarts_all(container, end.exit_code)));
+    let Some(asked) = asked.map(|end| end.finished_at).min() else { return false };
+    // One that had failed for good by then fails the pod. Those that ended later were stopped for this.
+    let has_failed = |container: &Container| {
+        let end = ended(container).filter(|end| end.exit_code != 0 && end.finished_at <= asked);
+        end.is_some_and(|end| !should_restart(pod, container, end.exit_code))
+    };
+    !init_containers(spec).iter().filter(|container| !is_sidecar(container)).any(has_failed)
 }
 
 /// All instances, in the order of their removal: regular ones before init ones, and last those that asked for it.

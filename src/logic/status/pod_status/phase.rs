@@ -95,6 +95,7 @@ struct Counts {
 
 impl Counts {
     fn add_regular(&mut self, input: &StatusInput<'_>, containers: &[Container], statuses: &[ContainerStatus]) {
+        let all_start_over = input.restarting_all();
         for container in containers {
             match standing(statuses, &container.name) {
                 Standing::Running { .. } => self.running += 1,
@@ -102,7 +103,8 @@ impl Counts {
                 Standing::Stopped { exit_code, now, to_restart } => {
                     self.stopped += 1;
                     self.succeeded += usize::from(now && exit_code == 0);
-                    self.stopped_for_good += usize::from(!to_restart && !input.restarts(container, exit_code));
+                    let restarts = to_restart || all_start_over || input.restarts(container, exit_code);
+                    self.stopped_for_good += usize::from(!restarts);
                 }
             }
         }
@@ -125,12 +127,13 @@ impl Counts {
 
 /// The phase by the init containers that are to end: `None` when they are through, or failing and tried again.
 fn of_init_containers(input: &StatusInput<'_>, spec: &PodSpec, statuses: &[ContainerStatus]) -> Option<&'static str> {
-    let mut is_pending = false;
+    let (mut is_pending, all_start_over) = (false, !input.terminal && input.restarting_all());
     for container in spec.init_containers.iter().flatten().filter(|container| !is_sidecar(container)) {
         match standing(statuses, &container.name) {
             Standing::Running { .. } | Standing::Waiting => is_pending = true,
             Standing::Stopped { exit_code: 0, .. } => {}
             Standing::Stopped { to_restart: true, .. } => {}
+            Standing::Stopped { .. } if all_start_over => {} // It was stopped for that, and goes next.
             Standing::Stopped { exit_code, .. } if input.restarts(container, exit_code) => {}
             Standing::Stopped { .. } => return Some(FAILED),
         }

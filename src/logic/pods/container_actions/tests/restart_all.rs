@@ -61,6 +61,22 @@ fn an_init_container_may_ask_for_it_too() {
     assert_eq!(removed(&plan), [("i0", false), ("j0", false)]);
 }
 
+/// One that is stopped for this ends as if it had failed; only one that had failed before ends its pod.
+#[test]
+fn an_init_container_that_is_stopped_for_it_does_not_fail_the_pod() {
+    let mut pod = ruled(pod("Never", &["s", "i"], &["a"]), "s");
+    pod.spec.as_mut().and_then(|spec| spec.init_containers.as_mut()).expect("has some")[0].restart_policy =
+        Some("Always".to_owned());
+    let source = instance("s", 0, Exited, 42);
+    for (seconds, starts_over) in [(1, true), (0, false)] {
+        let mut stopped = instance("i", 0, Exited, 137);
+        stopped.finished_at = source.finished_at.plus(Duration::from_secs(seconds));
+        let plan = planned(&pod, &ready(vec![stopped, source.clone()]));
+        assert_eq!(plan.reset.len(), if starts_over { 2 } else { 0 }, "{seconds} s later");
+        assert_eq!(plan.kill_pod, (!starts_over).then_some(PodKill::InitContainerFailed), "{seconds} s later");
+    }
+}
+
 #[test]
 fn nothing_starts_over_without_a_rule_that_matches_the_newest_end() {
     let plain = pod("Always", &[], &["a", "b"]);

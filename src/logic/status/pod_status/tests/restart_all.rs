@@ -66,6 +66,34 @@ fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
     assert_eq!(status.phase.as_deref(), Some(PENDING));
 }
 
+/// A sidecar may ask for it, too. All others are stopped one after the other then, and look as if they had failed until they
+/// are removed.
+#[test]
+fn a_pod_whose_containers_are_stopped_to_start_over_has_not_failed() {
+    let mut setup = ruled("Never");
+    let spec = setup.spec();
+    let mut source = spec.containers.remove(1);
+    source.restart_policy = Some("Always".to_owned());
+    spec.init_containers.get_or_insert_default().insert(0, source);
+    let started = [instance("i", 0, Running, 0), instance("b", 0, Running, 0)];
+    let whole = [instance("a", 0, Running, 0), instance("i", 0, Exited, 0), instance("b", 0, Running, 0)];
+    for (mut all, phase) in [(started.to_vec(), PENDING), (whole.to_vec(), RUNNING)] {
+        setup.previous = None;
+        setup.runtime.containers = all.clone();
+        setup.step();
+        all.last_mut().expect("the source").exit_code = 42;
+        all.iter_mut().for_each(|one| one.state = Exited);
+        all[0].exit_code = 137;
+        all[0].finished_at = all[0].finished_at.plus(Duration::from_secs(2));
+        setup.runtime.containers = all;
+        assert_eq!(setup.step().phase.as_deref(), Some(phase));
+        // Deleted meanwhile: nothing starts over.
+        setup.terminal = true;
+        assert_eq!(setup.step().phase.as_deref(), Some(FAILED));
+        setup.terminal = false;
+    }
+}
+
 #[test]
 fn the_condition_is_only_for_pods_with_such_a_rule() {
     let setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Exited, 42)]);
