@@ -45,6 +45,7 @@ impl PodManager {
                 self.place_again(context);
             }
             AdmissionMsg::DevicesCame => {
+                self.admissions.placements.outdate();
                 self.place_again(context);
                 self.judge_refused(context);
             }

@@ -49,6 +49,8 @@ pub struct Placements {
     due: Vec<(PodUid, Arc<Pod>)>,
     /// The pods of each question that is under way.
     asked: BTreeMap<QuestionId, BTreeSet<PodUid>>,
+    /// Those of them that began before there was more to give.
+    outdated: BTreeSet<QuestionId>,
     /// The question about pods without devices, while it is under way.
     plain: Option<QuestionId>,
     newest: QuestionId,
@@ -118,6 +120,11 @@ impl Placements {
         (self.newest, pods.into_iter().map(|(_, pod)| pod).collect())
     }
 
+    /// There is more to give than when the questions under way began: none of them has the last word where it gives nothing.
+    pub fn outdate(&mut self) {
+        self.outdated = self.asked.keys().copied().collect();
+    }
+
     /// A question has ended with these answers, or with no answer at all. Returns the pods that it was about.
     pub fn end(
         &mut self,
@@ -138,6 +145,10 @@ impl Placements {
                 Some(Placing::NotYet(why)) => drop(self.delays.insert(uid.clone(), why.clone())),
                 _ => drop(self.delays.remove(uid)),
             }
+        }
+        if self.outdated.remove(&question) {
+            let gives = |answer: &Placing| matches!(answer, Placing::Given | Placing::GivenDevices(_));
+            self.answers.retain(|uid, answer| gives(answer) || !asked.contains(uid));
         }
         asked
     }
@@ -272,6 +283,25 @@ mod tests {
         assert_eq!(of(&placements, "a"), Some(Placing::Given));
         placements.retain(|uid| uid.as_str() != "a");
         assert_eq!(of(&placements, "a"), None);
+    }
+
+    #[test]
+    fn what_came_during_a_question_has_it_asked_again_where_nothing_was_given() {
+        let mut placements = Placements::new(true);
+        placements.ask(pods(&["full", "given", "refused"]));
+        let question = placements.begin()[0].0;
+        placements.outdate();
+        let refused = Placing::Refused { reason: AdmissionReason::UnexpectedAdmissionError, message: String::new() };
+        let not_yet = Placing::NotYet("no devices yet".to_owned());
+        let all = [("full", not_yet.clone()), ("given", Placing::Given), ("refused", refused.clone())];
+        let all = all.map(|(name, answer)| (PodUid::from(name), answer));
+        placements.end(question, Ok(all.clone().into()));
+        assert_eq!(["full", "given", "refused"].map(|name| of(&placements, name)), [None, Some(Placing::Given), None]);
+        assert_eq!(placements.delay_of(&PodUid::from("full")), Some("no devices yet"), "shown until it is decided");
+        placements.ask(pods(&["full", "refused"]));
+        let question = placements.begin()[0].0;
+        placements.end(question, Ok(all.into()));
+        assert_eq!([of(&placements, "full"), of(&placements, "refused")], [Some(not_yet), Some(refused)]);
     }
 
     #[test]
