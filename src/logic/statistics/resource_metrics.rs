@@ -20,9 +20,6 @@ pub fn text(snapshot: Option<&Snapshot>) -> String {
     let help = "[STABLE] 1 if there was an error while getting container metrics, 0 otherwise";
     out.family("resource_scrape_error", help, Kind::Gauge);
     out.sample("", &[], failed, None);
-    let help = "[ALPHA] (Deprecated since 1.29.0) 1 if there was an error while getting container metrics, 0 otherwise";
-    out.family("scrape_error", help, Kind::Gauge);
-    out.sample("", &[], failed, None);
     out.into_text()
 }
 

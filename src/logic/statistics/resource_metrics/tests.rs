@@ -21,7 +21,6 @@ fn the_whole_set_with_the_times_of_measurement() {
         "pod_memory_working_set_bytes{namespace=\"ns\",pod=\"p\"} 1800 1767323045600",
         "pod_swap_usage_bytes{namespace=\"ns\",pod=\"p\"} 10 1767323045600",
         "resource_scrape_error 0",
-        "scrape_error 0",
     ];
     for line in expected {
         assert!(told.lines().any(|told| told == line), "{line}\nis not in\n{told}");
@@ -31,7 +30,7 @@ fn the_whole_set_with_the_times_of_measurement() {
     let mut sorted = families.clone();
     sorted.sort_unstable();
     assert_eq!(families, sorted);
-    assert_eq!(families.len(), 13);
+    assert_eq!(families.len(), 12);
     for level in told.lines().filter(|line| line.starts_with("# HELP")) {
         assert!(level.contains("[STABLE]") || level.contains("[ALPHA]"), "{level}");
     }
@@ -41,5 +40,5 @@ fn the_whole_set_with_the_times_of_measurement() {
 fn an_error_is_told_as_such() {
     let told = text(None);
     let samples: Vec<&str> = told.lines().filter(|line| !line.starts_with('#')).collect();
-    assert_eq!(samples, ["resource_scrape_error 1", "scrape_error 1"]);
+    assert_eq!(samples, ["resource_scrape_error 1"]);
 }

@@ -59,6 +59,7 @@ async fn both_pages_of_metrics_have_their_own_sets() {
     let (status, resource) = ask_routes(&router, "GET", "/metrics/resource").await;
     assert_eq!(status, StatusCode::OK);
     assert!(resource.contains("\nresource_scrape_error 0\n") && resource.contains("\nnode_cpu_usage_seconds_total "));
+    assert!(!resource.contains("\nscrape_error "), "upstream hides what it deprecated: {resource}");
     assert!(!resource.contains("machine_cpu_cores"));
     let (status, cadvisor) = ask_routes(&router, "GET", "/metrics/cadvisor").await;
     assert_eq!(status, StatusCode::OK);
