@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Once;
 
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
@@ -296,6 +297,17 @@ struct HugepageValues {
     known: Vec<(String, u64)>,
     /// Sizes the host lacks, with limits above nothing: they cannot be kept.
     unknown: Vec<(String, u64)>,
+}
+
+/// Says once that nothing limits the huge pages of pods: as upstream has it, the controller `hugetlb` is optional, and a pod
+/// with huge pages starts without it.
+fn tell_unlimited_hugepages(settings: &CgroupSettings) {
+    static TOLD: Once = Once::new();
+    if settings.hugepages.iter().flatten().any(|(_, limit)| *limit > 0) {
+        TOLD.call_once(|| {
+            tracing::warn!("the host has no cgroup controller hugetlb: huge pages of pods are not limited")
+        });
+    }
 }
 
 fn hugepage_values(settings: &CgroupSettings, host_sizes: &BTreeSet<String>) -> HugepageValues {

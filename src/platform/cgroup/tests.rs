@@ -209,9 +209,42 @@ fn live_a_limit_that_the_kernel_refuses_is_told_and_the_others_are_set() {
     let unified = BTreeMap::from([("memory.oom.group".to_owned(), "1".to_owned())]);
     let error = live.manager.update(&pod, &CgroupSettings { unified, ..CgroupSettings::default() });
     assert!(matches!(error, Err(CgroupError::Unsupported { .. })), "{error:?}");
-    let hugepages = Some(BTreeMap::from([(4 << 20, 8 << 20)]));
-    let error = live.manager.update(&pod, &CgroupSettings { hugepages, ..CgroupSettings::default() });
-    assert!(error.expect_err("no such size").to_string().contains("hugetlb.4MB.limit_in_bytes"));
+}
+
+/// The controller is optional: where the host has none, a pod with huge pages has its other limits and no error.
+#[test]
+fn live_huge_pages_are_limited_where_the_host_has_the_controller() {
+    let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };
+    let pod = live.pod("u", QosClass::Burstable);
+    live.manager.create(&pod, &pod_settings()).expect("a cgroup");
+    let has_controller = live.folder("hugetlb", &pod).join("hugetlb.2MB.limit_in_bytes").exists();
+    let limit = |size: u64| CgroupSettings {
+        hugepages: Some(BTreeMap::from([(size, 8 << 20)])),
+        memory_limit: Some(32 << 20),
+        ..CgroupSettings::default()
+    };
+    live.manager.update(&pod, &limit(2 << 20)).expect("a limit, or no such control");
+    assert_eq!(live.read("memory", &pod, "memory.limit_in_bytes"), (32 << 20).to_string());
+    let unknown = live.manager.update(&pod, &limit(4 << 20));
+    if has_controller {
+        assert!(unknown.expect_err("no such size").to_string().contains("hugetlb.4MB.limit_in_bytes"));
+    } else {
+        unknown.expect("nothing to write to");
+    }
+}
+
+/// As on cgroup v1.
+#[test]
+fn a_unified_host_without_the_controller_limits_no_huge_pages() {
+    let fake = FakeTree::new("cpu memory pids");
+    fake.add("kubepods", "cpu memory pids", "");
+    let settings = CgroupSettings {
+        hugepages: Some(BTreeMap::from([(2 << 20, 8 << 20)])),
+        pids_max: Some(7),
+        ..CgroupSettings::default()
+    };
+    fake.manager(CgroupDriver::Cgroupfs).update(&name("/kubepods"), &settings).expect("no such control");
+    assert_eq!(fake.read("kubepods/pids.max"), "7");
 }
 
 #[test]
@@ -444,8 +477,8 @@ fn a_burst_shrinks_before_the_quota_falls_below_it() {
 
 #[test]
 fn a_control_that_the_host_lacks_is_named_with_the_value() {
-    let fake = FakeTree::new("memory");
-    fake.add("podu", "memory", "");
+    let fake = FakeTree::new("memory hugetlb");
+    fake.add("podu", "memory hugetlb", "");
     let manager = fake.manager(CgroupDriver::Cgroupfs);
     let error = manager.update(&name("/podu"), &pod_settings()).expect_err("no cpu controller");
     let CgroupError::Write { file, value, source } = &error else { panic!("{error:?}") };
@@ -453,7 +486,7 @@ fn a_control_that_the_host_lacks_is_named_with_the_value() {
     assert_eq!((value.as_str(), source.kind()), ("20", io::ErrorKind::NotFound));
     assert_eq!(fake.read("podu/memory.max"), "67108864", "the others are set");
 
-    let hugepages = Some(BTreeMap::from([(2 << 20, 4 << 20)]));
+    let hugepages = Some(BTreeMap::from([(4 << 20, 8 << 20)]));
     let error = manager.update(&name("/podu"), &CgroupSettings { hugepages, ..CgroupSettings::default() });
     assert!(matches!(error, Err(CgroupError::Unsupported { .. })), "{error:?}");
     for file in ["../memory.max", "memory/max", "cgroup.kill", ".x", "memory"] {

@@ -21,7 +21,10 @@ use cgroups_rs::fs::pid::PidController;
 use super::directory::Directory;
 use super::kill::{self, ATTEMPTS};
 use super::v2::list_pods_below;
-use super::{CgroupEntry, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values, is_unified};
+use super::{
+    CgroupEntry, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values, is_unified,
+    tell_unlimited_hugepages,
+};
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
@@ -185,6 +188,10 @@ impl CgroupsV1 {
     }
 
     fn apply_hugepages(&self, name: &CgroupName, settings: &CgroupSettings) -> Result<(), CgroupError> {
+        if self.root("hugetlb").is_none() {
+            tell_unlimited_hugepages(settings);
+            return Ok(());
+        }
         let files = self.find("hugetlb", name)?.map_or_else(|| Ok(BTreeSet::new()), |found| found.files())?;
         let size_of = |file: &String| file.strip_prefix("hugetlb.")?.strip_suffix(".limit_in_bytes").map(str::to_owned);
         let sizes: BTreeSet<_> = files.iter().filter_map(size_of).filter(|size| !size.contains('.')).collect();

@@ -12,6 +12,7 @@ use super::directory::Directory;
 use super::kill::{self, ATTEMPTS};
 use super::{
     CGROUP_MOUNT, CONTROLLERS, CgroupEntry, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values,
+    tell_unlimited_hugepages,
 };
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
@@ -274,6 +275,10 @@ pub(super) fn number_or_max(limit: i64) -> String {
 }
 
 fn apply_hugepages(directory: &Directory, name: &CgroupName, settings: &CgroupSettings) -> Result<(), CgroupError> {
+    if !words(&directory.read("cgroup.controllers")?).contains("hugetlb") {
+        tell_unlimited_hugepages(settings);
+        return Ok(());
+    }
     let files = directory.files()?;
     let size_of = |file: &String| file.strip_prefix("hugetlb.")?.strip_suffix(".max").map(str::to_owned);
     let sizes: BTreeSet<_> = files.iter().filter_map(size_of).filter(|size| !size.contains('.')).collect();
