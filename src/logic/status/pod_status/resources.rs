@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, ResourceRequirement
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::StatusInput;
-use crate::logic::model::pod_phase::RUNNING;
+use crate::logic::model::pod_phase::{RUNNING, is_terminal};
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimeResources};
 use crate::logic::pods::pod_resize::container_amounts;
@@ -117,8 +117,15 @@ pub(super) fn of_pod(input: &StatusInput<'_>) -> Option<ResourceRequirements> {
     let own = input.pod.spec.as_ref().and_then(|spec| spec.resources.clone()).unwrap_or_default();
     let given = list(&pod_requests(input.pod, by_pod, true));
     let phase = input.pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let resources = match (phase == Some(RUNNING), input.resources.figures) {
-        (true, Some(figures)) => {
+    // A pod that has ended goes on showing what it had.
+    let shown = input.before().and_then(|before| before.resources.clone());
+    if let Some(shown) = shown.filter(|_| phase.is_some_and(is_terminal)) {
+        return Some(shown);
+    }
+    let resources = match phase == Some(RUNNING) {
+        true => {
+            // Without a cgroup, as once all containers have ended, what was shown stays.
+            let figures = input.resources.figures.copied().unwrap_or_default();
             let (mut requests, mut limits) = (own.requests.unwrap_or_default(), own.limits.unwrap_or_default());
             let shown = input.before().and_then(|before| before.resources.as_ref());
             let of_shown = |of: fn(&ResourceRequirements) -> Option<&List>| shown.and_then(of);
@@ -142,7 +149,7 @@ pub(super) fn of_pod(input: &StatusInput<'_>) -> Option<ResourceRequirements> {
             }
             ResourceRequirements { requests: Some(requests), limits: Some(limits), claims: own.claims }
         }
-        _ => {
+        false => {
             let limits = list(&pod_limits(input.pod, by_pod, true));
             ResourceRequirements { requests: Some(given), limits: Some(limits), claims: own.claims }
         }

@@ -118,8 +118,29 @@ fn a_whole_pod_shows_what_is_in_force_once_it_runs() {
         setup.figures = Some(PodFigures { memory_limit, ..PodFigures::default() });
         assert_eq!(setup.status().resources, Some(in_force.clone()));
     }
+    // Nor does a pod whose cgroup is gone.
     setup.figures = None;
-    assert_eq!(setup.status().resources, Some(as_given), "nobody knows");
+    assert_eq!(setup.status().resources, Some(in_force));
+}
+
+/// As upstream: of a pod that runs, the pod's own part of the spec, CPUs and memory are shown.
+#[test]
+fn other_resources_of_a_pod_are_shown_until_it_runs() {
+    let asks = "cpu=100m,ephemeral-storage=1Gi,example.com/foo=1,hugepages-2Mi=4Mi,memory=10Mi";
+    let mut setup = given(asks, asks, None);
+    setup.by_pod = true;
+    for (phase, figures, shown) in [
+        (PENDING, None, asks),
+        (RUNNING, Some(1 << 30), "cpu=100m,memory=10Mi"),
+        (RUNNING, None, "cpu=100m,memory=10Mi"),
+        ("Succeeded", None, "cpu=100m,memory=10Mi"),
+    ] {
+        let cpu_shares = Some(102);
+        setup.figures =
+            figures.map(|memory| PodFigures { cpu_shares, memory_limit: Some(memory), ..PodFigures::default() });
+        setup.pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        assert_eq!(setup.step().resources.and_then(|all| all.requests), list(shown), "{phase} {figures:?}");
+    }
 }
 
 #[test]
