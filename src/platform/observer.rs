@@ -110,6 +110,11 @@ pub enum Observation<'a> {
         /// See the variant.
         took: Duration,
     },
+    /// The API server keeps another status of a pod than the agent sends: it answered the patch, or `refused` it.
+    StatusNotTaken {
+        /// See the variant.
+        refused: bool,
+    },
     /// A sandbox is about to be made.
     SandboxBegun {
         /// The pod has users of its own.

@@ -3,7 +3,7 @@
 //!
 //! Parent: Root. Restarted: after a failure; the pods' workers and the sources tell it everything again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::logic::model::pod_phase::is_terminal;
 use crate::logic::pods::node_stop::NodeStop;
 use crate::logic::pods::pod_roster::{config_hash, full_name, is_static};
 use crate::logic::pods::settling::Settling;
+use crate::logic::pods::wait::{ApiWait, PodWait};
 use crate::logic::status::device_health::{DevicesOfPods, with_device_health};
 use crate::logic::status::pod_status::{never_back, newly_ended};
 use crate::logic::status::status_sync::merge::all_ended;
@@ -54,7 +55,8 @@ pub struct StatusManager {
     /// The timer, and the uptime that it is set to.
     wake: Option<(Duration, OperationId)>,
     refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
-    /// Pods that make room for critical ones, and since when that is known.
+    /// Pods that are gone from the node, and whose objects the API server still has.
+    left: BTreeSet<PodUid>,
     /// Pods that the node itself ends.
     stopped: BTreeMap<PodUid, Arc<NodeStop>>,
     /// Since when what is here differs from what the API server was sent, in uptime.
@@ -85,6 +87,7 @@ impl Actor for StatusManager {
             sync,
             wake: None,
             refused,
+            left: BTreeSet::new(),
             stopped: BTreeMap::new(),
             devices: Arc::default(),
             changed: BTreeMap::new(),
@@ -121,6 +124,7 @@ impl Actor for StatusManager {
         }
         self.answer_waiting();
         self.carry_out(context);
+        self.show_api_waits();
     }
 }
 
@@ -143,7 +147,7 @@ impl StatusManager {
             PodNews::HeardAll(pods) => self.settling.heard_all(&pods, |uid| self.pods.contains_key(uid)),
             PodNews::Known { pods, ended } => {
                 self.settling.keep_only(&pods);
-                for (_, gone) in self.pods.extract_if(.., |uid, _| !pods.contains(uid)) {
+                for (_, gone) in self.pods.extract_if(.., |uid, _| !pods.contains(uid) && !self.left.contains(uid)) {
                     self.watchers.tell(Some(&gone), None);
                 }
                 self.stopped.retain(|uid, _| pods.contains(uid));
@@ -159,6 +163,7 @@ impl StatusManager {
                 let shown = |pod| self.args.observer.observe(Observation::PodShown { pod, at: context.now() });
                 pods.iter().for_each(|pod| shown(pod));
                 self.sync.all(&pods);
+                self.drop_left();
             }
             ApiNews::ApiPodSeen(pod) => {
                 self.args.observer.observe(Observation::PodShown { pod: &pod, at: context.now() });
@@ -168,23 +173,46 @@ impl StatusManager {
                 self.sync.gone(&pod);
                 let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
                 self.args.observer.observe(Observation::PodGone(&uid));
+                self.drop_left();
             }
         }
     }
 
-    /// Nothing is left of the pod on the node.
+    /// Nothing is left of the pod on the node. The pod can be looked at for as long as the API server has its object.
     fn forget(&mut self, uid: &PodUid) {
         self.settling.told(uid);
-        // How a pod ended that made room can be looked at for as long as the API server has it.
-        match self.pods.get_mut(uid).filter(|_| self.stopped.contains_key(uid)) {
+        let is_left = self.sync.is_in_api(uid);
+        match self.pods.get(uid).filter(|_| is_left || self.stopped.contains_key(uid)) {
             Some(view) => {
-                let was = view.clone();
-                (view.may_run, view.waiting) = (false, Arc::default());
-                self.watchers.tell(Some(&was), Some(view));
+                self.put(PodView { may_run: false, waiting: Arc::default(), ..view.clone() });
+                self.left.extend(is_left.then(|| uid.clone()));
             }
             None => self.watchers.tell(self.pods.remove(uid).as_ref(), None),
         }
         self.sync.finished(uid);
+    }
+
+    /// Forgets pods that are gone from the API as well.
+    fn drop_left(&mut self) {
+        for uid in self.left.extract_if(.., |uid| !self.sync.is_in_api(uid)) {
+            self.watchers.tell(self.pods.remove(&uid).as_ref(), None);
+        }
+    }
+
+    /// Tells of pods whose status the API server keeps otherwise, once each, and shows it in their waits.
+    fn show_api_waits(&mut self) {
+        for (uid, name) in self.sync.changed_waits() {
+            if let Some(wait) = self.sync.api_wait(&uid) {
+                tracing::warn!(pod = %name, "the pod waits for {wait}");
+                if let ApiWait::NotTaken { .. } | ApiWait::Refused { .. } = wait {
+                    let refused = matches!(wait, ApiWait::Refused { .. });
+                    self.args.observer.observe(Observation::StatusNotTaken { refused });
+                }
+            }
+            if let Some(view) = self.pods.get(&uid).cloned() {
+                self.put(view);
+            }
+        }
     }
 
     fn list_refused(&self, reply: RpcReplyPort<Vec<(SourceKind, RefusedManifest)>>) {
@@ -266,6 +294,18 @@ impl StatusManager {
     /// Shows this from now on to all who ask for the pod, or watch it.
     fn show(&mut self, view: PodView) {
         self.settling.told(&view.uid);
+        self.left.remove(&view.uid);
+        self.put(view);
+    }
+
+    /// Puts the pod into the list, with its wait for the API server behind its others.
+    fn put(&mut self, mut view: PodView) {
+        let is_api = |wait: &PodWait| matches!(wait, PodWait::Api(_));
+        let wait = self.sync.api_wait(&view.uid);
+        if wait.is_some() || view.waiting.iter().any(is_api) {
+            let others = view.waiting.iter().filter(|wait| !is_api(wait)).cloned();
+            view.waiting = Arc::new(others.chain(wait.cloned().map(PodWait::Api)).collect());
+        }
         let was = self.pods.insert(view.uid.clone(), view.clone());
         self.watchers.tell(was.as_ref(), Some(&view));
     }
@@ -287,7 +327,9 @@ impl StatusManager {
                 self.args.observer.observe(Observation::StatusSent { took: uptime.saturating_sub(sent) });
             }
             // It is as old as it was.
-            Answer::Away | Answer::Failed(_) | Answer::Gone => drop(self.changed.insert(uid.clone(), sent)),
+            Answer::Away | Answer::Failed(_) | Answer::Refused(_) | Answer::Gone => {
+                self.changed.insert(uid.clone(), sent);
+            }
             Answer::Done(None) => {}
         }
     }
@@ -351,6 +393,10 @@ fn refused(order: &Order, error: &ApiError) -> Answer {
     if error.is_not_found() {
         tracing::debug!(pod = %order.full_name, %error, "the API has no such pod");
         return Answer::Gone;
+    }
+    // Of each pod the first refusal is told, with the server's words.
+    if order.call != Call::Delete && (error.is_invalid() || error.is_forbidden()) {
+        return Answer::Refused(error.to_string());
     }
     tracing::warn!(pod = %order.full_name, %error, "pod status cannot be sent yet");
     if error.is_unreachable() { Answer::Away } else { Answer::Failed(error.retry_after()) }

@@ -223,6 +223,37 @@ impl fmt::Display for AdmissionWait {
     }
 }
 
+/// The obstacle in the API server to a pod's status, or to the end of the pod's object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiWait {
+    /// The server answered a patch of the status with success, and has this field otherwise.
+    NotTaken {
+        /// The field's path, from `status`.
+        field: String,
+    },
+    /// The server refuses the status.
+    Refused {
+        /// The server's words.
+        why: String,
+    },
+    /// The agent has deleted the object, which stays until these finalizers are removed.
+    Finalizers(Vec<String>),
+}
+
+impl fmt::Display for ApiWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotTaken { field } => {
+                write!(f, "the API server to take over {field}, although it answered the patch of the status")
+            }
+            Self::Refused { why } => write!(f, "the API server to take the status, which it refuses: {why}"),
+            Self::Finalizers(names) => {
+                write!(f, "the removal of its finalizers from the API server's object: {}", names.join(", "))
+            }
+        }
+    }
+}
+
 /// A pod's wait, from any part of the agent. `{:#}` leaves out the words that a column's title says already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodWait {
@@ -241,6 +272,8 @@ pub enum PodWait {
     },
     /// From admission: it is not decided yet.
     Admission(AdmissionWait, Option<Moment>),
+    /// From `StatusManager`: the API server keeps another status, or the object of a pod that has ended.
+    Api(ApiWait),
     /// From admission: a static pod that the node does not take yet; with why.
     NotYet(String),
     /// A manifest that gives no pod.
@@ -282,6 +315,10 @@ impl fmt::Display for PodWait {
             }
             Self::Admission(what, None) => write!(f, "{waits_for}{what}"),
             Self::Admission(what, Some(until)) => write!(f, "{waits_for}{what}, until {}", until.to_timestamp()),
+            Self::Api(ApiWait::Finalizers(names)) => {
+                write!(f, "has ended, waits for {}", ApiWait::Finalizers(names.clone()))
+            }
+            Self::Api(wait) => write!(f, "{waits_for}{wait}"),
             Self::NotYet(why) => write!(f, "not yet: {why}"),
             Self::Correction { place, why } => write!(f, "{waits_for}{place} to be corrected: {why}"),
         }
@@ -316,6 +353,16 @@ mod tests {
             ),
             (PodWait::Admission(AdmissionWait::Node, None), "waits for the Node object to be known", 10),
             (PodWait::NotYet("no room".to_owned()), "not yet: no room", 0),
+            (
+                PodWait::Api(ApiWait::NotTaken { field: "status.resources".to_owned() }),
+                "waits for the API server to take over status.resources, although it answered the patch of the status",
+                10,
+            ),
+            (
+                PodWait::Api(ApiWait::Finalizers(vec!["a/b".to_owned()])),
+                "has ended, waits for the removal of its finalizers from the API server's object: a/b",
+                0,
+            ),
             (
                 PodWait::Correction { place: "/m/a.yaml".to_owned(), why: "no name".to_owned() },
                 "waits for /m/a.yaml to be corrected: no name",

@@ -19,7 +19,10 @@ const SETTINGS: &str = "settings";
 pub fn pod(number: usize) -> SimPod {
     let name = format!("pod-{number}");
     match number % 10 {
-        8 => SimPod::of(&name, "run").volume("settings", json!({ "configMap": { "name": SETTINGS } })),
+        // The status of such a pod shows the request for a disk before and after the pod runs, and not in between.
+        8 => SimPod::of(&name, "run")
+            .field("resources", json!({ "requests": { "cpu": "10m", "ephemeral-storage": "1Mi" } }))
+            .volume("settings", json!({ "configMap": { "name": SETTINGS } })),
         9 => {
             let token = json!({ "serviceAccountToken": { "path": "token", "expirationSeconds": 3600 } });
             let secret = json!({ "secret": { "name": "password" } });

@@ -239,6 +239,7 @@ fn everything() -> Vec<Observation<'static>> {
         Observation::OrphanFound,
         Observation::PodCameBack { is_static: true },
         Observation::StatusSent { took: SECOND },
+        Observation::StatusNotTaken { refused: true },
         Observation::SandboxBegun { own_users: true },
         Observation::SandboxFailed { own_users: false },
         Observation::OwnUsersFailed,

@@ -29,6 +29,7 @@ pub(in crate::telemetry) struct PodMetrics {
     orphans: IntCounter,
     came_back: IntCounterVec,
     status_sent: Histogram,
+    status_not_taken: IntCounterVec,
     starts: StartMetrics,
     attempts: AttemptMetrics,
     claims: ClaimMetrics,
@@ -80,6 +81,12 @@ impl PodMetrics {
                  pod status occur.",
                 &STATUS_BOUNDS,
             ),
+            status_not_taken: registrar.counters(
+                "podwright_pod_status_not_taken_total",
+                "Patches of pods' statuses that the API server answered without taking them over (ignored), or refused \
+                 as invalid or forbidden (refused); once for a pod until that changes.",
+                &["result"],
+            ),
             starts: StartMetrics::new(registry),
             attempts: AttemptMetrics::new(registry),
             claims: ClaimMetrics::new(registry),
@@ -107,6 +114,9 @@ impl PodMetrics {
                 self.came_back.with_label_values(&[if *is_static { "true" } else { "" }]).inc();
             }
             Observation::StatusSent { took } => self.status_sent.observe(took.as_secs_f64()),
+            Observation::StatusNotTaken { refused } => {
+                self.status_not_taken.with_label_values(&[if *refused { "refused" } else { "ignored" }]).inc();
+            }
             _ => {
                 let counted = self.starts.observe(what) || self.attempts.observe(what) || self.devices.observe(what);
                 return counted || self.sacrifices.observe(what) || self.claims.observe(what);

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use podwright::cri::{PodSandboxFilter, RuntimeService};
+use podwright::testing::skips::needs;
 use serde_json::{Value, json};
 
 use super::Cluster;
 use crate::harness::{NODE_NAME, condition, container_status, send_signal};
 use crate::pods::{CLIENT, forever, pod, shell, then_forever, web, with};
+use crate::serving::metrics::scrape;
 
 /// POD-34, POD-36, POD-37, POD-03.
 #[test]
@@ -102,8 +104,81 @@ fn a_pod_with_a_finalizer_ends_and_its_object_stays_until_it_may_go() {
     cluster.eventually_none("no container", || cluster.containers_of("held"));
     let shown = cluster.wait("pod", "held", "over", |pod| condition(pod, "Ready") == "False");
     assert!(shown["metadata"]["deletionTimestamp"].is_string());
+    cluster.eventually("the finalizer is named", || {
+        cluster.explained("default/held").contains("example.com/hold").then_some(())
+    });
     cluster.kubectl(&["patch", "pod", "held", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
     cluster.wait_no("pod", "held");
+}
+
+/// POD-36, RES-55: the resources of a whole pod are shown otherwise before, while and after it runs; that holds up no
+/// deletion, whichever resources they are.
+#[test]
+fn pods_of_every_kind_of_resource_go() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let extended = r#"{"status":{"capacity":{"example.com/foo":"8"},"allocatable":{"example.com/foo":"8"}}}"#;
+    cluster.kubectl(&["patch", "node", NODE_NAME, "--subresource=status", "-p", extended]);
+    let all = json!({ "cpu": "100m", "memory": "32Mi", "ephemeral-storage": "64Mi", "example.com/foo": "1" });
+    let mut kinds = vec![
+        ("cpu", json!({ "cpu": "100m" })),
+        ("memory", json!({ "memory": "32Mi" })),
+        ("disk", json!({ "ephemeral-storage": "64Mi" })),
+        ("extended", json!({ "example.com/foo": "1" })),
+        ("all", all),
+    ];
+    let node = cluster
+        .wait("node", NODE_NAME, "with the resource", |node| node["status"]["allocatable"]["example.com/foo"] == "8");
+    if node["status"]["allocatable"]["hugepages-2Mi"].as_str().is_some_and(|amount| amount != "0") {
+        kinds.push(("huge", json!({ "hugepages-2Mi": "2Mi", "memory": "32Mi" })));
+    } else {
+        needs("huge pages of 2 MiB");
+    }
+    for (kind, amounts) in &kinds {
+        let resources = json!({ "resources": { "limits": amounts, "requests": amounts } });
+        cluster.create_pod(pod(kind, &[with(forever("main"), resources)]));
+    }
+    for (kind, _) in &kinds {
+        cluster.wait_pod_ready(kind);
+    }
+    // One of them ends by itself first.
+    let short = json!({ "resources": { "limits": { "ephemeral-storage": "64Mi", "cpu": "100m" } } });
+    let never = json!({ "spec": { "restartPolicy": "Never" } });
+    cluster.create_pod(with(pod("short", &[with(shell("main", "exit 0"), short)]), never));
+    cluster.wait("pod", "short", "over", |pod| pod["status"]["phase"] == "Succeeded");
+    cluster.kubectl(&["delete", "pod", "--all", "--timeout=180s"]);
+    let metrics = scrape(&cluster, "/metrics");
+    assert!(!metrics.contains("podwright_pod_status_not_taken_total{"), "the API server took every status over");
+}
+
+/// POD-36: an API server that does not take a status over, here by an admission policy, holds up no deletion, and the pod
+/// says so.
+#[test]
+fn a_status_that_the_api_server_refuses_holds_up_no_deletion() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": "no-end" },
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods/status"],
+            }] },
+            "validations": [{ "expression": "object.status.phase != 'Succeeded'", "message": "nothing may succeed here" }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": "no-end" },
+        "spec": { "policyName": "no-end", "validationActions": ["Deny"] },
+    });
+    cluster.apply_object(&policy);
+    cluster.apply_object(&binding);
+    let ends = with(pod("refused", &[shell("main", "exit 0")]), json!({ "spec": { "restartPolicy": "Never" } }));
+    cluster.create_pod(ends);
+    cluster.eventually("the refusal is told", || {
+        cluster.explained("default/refused").contains("nothing may succeed here").then_some(())
+    });
+    cluster.kubectl(&["delete", "pod", "refused", "--timeout=180s"]);
 }
 
 /// POD-16: readiness gates are others' to set, and hold Ready back.

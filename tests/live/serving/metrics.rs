@@ -38,7 +38,8 @@ fn try_scrape(node: &Node, path: &str) -> Option<String> {
     })
 }
 
-fn scrape(node: &Node, path: &str) -> String {
+/// The answer of an endpoint that every agent has.
+pub fn scrape(node: &Node, path: &str) -> String {
     try_scrape(node, path).unwrap_or_else(|| panic!("there is no {path}"))
 }
 

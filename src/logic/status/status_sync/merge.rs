@@ -1,5 +1,4 @@
-//! The status that the API server is to have, and the patch that gives it (POD-34, POD-35; upstream's
-//! `mergePodStatus` and `PatchPodStatus`). Pure; keeps nothing.
+//! The status that the API server is to have (POD-34, POD-35; upstream's `mergePodStatus`). Pure; keeps nothing.
 //!
 //! A status is one object with two kinds of writers: the node agent has its own fields and conditions, all others are
 //! kept as the API server has them.
@@ -7,7 +6,6 @@
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
 };
-use serde_json::{Map, Value, json};
 
 use crate::logic::model::pod_phase::{FAILED, is_terminal};
 use crate::logic::model::restart_policy::{could_restart_all, should_restart};
@@ -25,9 +23,6 @@ const OWNED: [&str; 8] = [
 ];
 /// Written by others too; the agent sends it only with the transition to a terminal phase.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
-/// Lists that a strategic merge patch merges, and by which key.
-const MERGED_LISTS: [(&str, &str); 4] =
-    [("conditions", "type"), ("podIPs", "ip"), ("hostIPs", "ip"), ("resourceClaimStatuses", "name")];
 
 fn phase(status: &PodStatus) -> &str {
     status.phase.as_deref().unwrap_or_default()
@@ -168,73 +163,4 @@ fn end(status: &mut ContainerStatus) {
     };
     status.state = Some(ContainerState { terminated: Some(ended), ..ContainerState::default() });
     (status.ready, status.started) = (false, Some(false));
-}
-
-/// The strategic merge patch that turns one status into the other; `None` where nothing differs. With the UID as a
-/// precondition: it cannot meet another pod of the same name.
-pub fn patch(from: &PodStatus, to: &PodStatus, uid: &str) -> Option<Value> {
-    if from == to {
-        return None; // As after each echo of the agent's own patches: then no tree is made.
-    }
-    let tree = |status: &PodStatus| match serde_json::to_value(status) {
-        // A list of nothing is no list, and an API server cannot merge one.
-        Ok(Value::Object(mut fields)) => {
-            fields.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
-            fields
-        }
-        _ => unreachable!("a status is an object"),
-    };
-    let (from, to) = (tree(from), tree(to));
-    let mut changes = Map::new();
-    for (field, value) in &to {
-        let before = from.get(field).unwrap_or(&Value::Null);
-        if before != value {
-            let key = merge_key(field);
-            let change = key.map_or_else(|| value.clone(), |key| list_change(before, value, key));
-            changes.insert(field.clone(), change);
-            if let Some(key) = key {
-                changes.insert(format!("$setElementOrder/{field}"), order(value, key));
-            }
-        }
-    }
-    changes.extend(from.keys().filter(|field| !to.contains_key(*field)).map(|field| (field.clone(), Value::Null)));
-    (!changes.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": changes}))
-}
-
-/// The key by which a strategic merge patch merges the list of this name; all other lists are replaced.
-pub(super) fn merge_key(field: &str) -> Option<&'static str> {
-    MERGED_LISTS.iter().find(|(list, _)| *list == field).map(|(_, key)| *key)
-}
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn order(list: &Value, key: &str) -> Value {
-    items(list).iter().map(|item| json!({key: item[key]})).collect()
-}
-
-/// The patch of a merged list: items that are new or changed, and the names of those that go. A field that an item had
-/// before goes by being said to be nothing.
-fn list_change(before: &Value, after: &Value, key: &str) -> Value {
-    let same = |list: &'_ Value, item: &Value| items(list).iter().find(|other| other[key] == item[key]).cloned();
-    let mut changes = Vec::new();
-    for item in items(after) {
-        let Some(old) = same(before, item) else {
-            changes.push(item.clone());
-            continue;
-        };
-        if old != *item {
-            let mut change = item.clone();
-            for field in old.as_object().into_iter().flat_map(Map::keys) {
-                if item.get(field).is_none() {
-                    change[field.as_str()] = Value::Null;
-                }
-            }
-            changes.push(change);
-        }
-    }
-    let gone = items(before).iter().filter(|item| same(after, item).is_none());
-    changes.extend(gone.map(|item| json!({"$patch": "delete", key: item[key]})));
-    Value::Array(changes)
 }

@@ -8,8 +8,10 @@
 //! Waits are kept in uptime: the wall clock may be set back, and would hold a status back for as long.
 
 pub mod merge;
+mod patch;
 #[cfg(test)]
 mod tests;
+mod untaken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use serde_json::Value;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::pod_phase::{PENDING, is_terminal};
 use crate::logic::pods::pod_roster::full_name;
+use untaken::Tried;
 
 /// Calls under way at once: after the API server was away, what changed is spread out.
 pub const CALLS_MAX: usize = 16;
@@ -68,7 +71,7 @@ pub enum Call {
     /// Patch the pod's subresource `status`.
     Patch {
         /// Strategic merge.
-        body: Value,
+        body: Arc<Value>,
     },
     /// Delete the pod: grace period 0, with its UID as a precondition.
     Delete,
@@ -98,6 +101,8 @@ pub enum Answer {
     Away,
     /// It did not work, but may later; after this long, where the server said so.
     Failed(Option<Duration>),
+    /// The server does not take this status, or not from this node; with the server's words.
+    Refused(String),
 }
 
 /// Why a call is not made yet, and so what ends the wait early.
@@ -128,6 +133,8 @@ struct Entry {
     /// The kind of detail of a start or an end that is held back, and since when.
     held: Option<(Urgency, Duration)>,
     failures: u32,
+    /// The fate of the last patch.
+    tried: Tried,
 }
 
 impl Entry {
@@ -165,6 +172,8 @@ pub struct StatusSync {
     statics: BTreeMap<FullName, BTreeSet<PodUid>>,
     /// How often a pod's difference was looked at: for a test, that one event costs one pod.
     looks: u64,
+    /// The pods that wait for something else in the API server than before.
+    waits_changed: BTreeSet<PodUid>,
 }
 
 /// Whether the pod is a mirror.
@@ -198,6 +207,7 @@ impl StatusSync {
         }
         let entry = self.pods.entry(uid.clone()).or_default();
         (entry.own, entry.changed, entry.finished) = (Some(own), true, false);
+        entry.tried.begin_anew();
         self.dirty.insert(uid.clone());
     }
 
@@ -243,14 +253,15 @@ impl StatusSync {
             self.forget(uid);
             return;
         }
-        let entry = self.pods.get_mut(uid).expect("known");
-        (entry.finished, entry.changed) = (true, true);
-        self.dirty.insert(uid.clone());
+        self.never_here(uid);
     }
 
     /// A pod that will never be on the node is finished as soon as the API shows it.
     pub fn never_here(&mut self, uid: &PodUid) {
         let entry = self.pods.entry(uid.clone()).or_default();
+        if !entry.finished {
+            entry.tried.begin_anew();
+        }
         (entry.finished, entry.changed) = (true, true);
         self.dirty.insert(uid.clone());
     }
@@ -355,6 +366,7 @@ impl StatusSync {
         let asked = entry.calling.take();
         self.calling.remove(uid);
         entry.last_call = Some(now);
+        entry.tried.answered(&answer, entry.finished && !entry.changed);
         match answer {
             Answer::Done(pod) => {
                 (entry.failures, entry.not_before) = (0, None);
@@ -371,6 +383,7 @@ impl StatusSync {
             }
             Answer::Away => entry.fail(Duration::ZERO, Why::Away, now, jitter),
             Answer::Failed(after) => entry.fail(after.unwrap_or_default(), Why::Refused, now, jitter),
+            Answer::Refused(_) => entry.fail(Duration::ZERO, Why::Refused, now, jitter),
         }
         if entry.not_before.is_some() {
             self.failed.insert(uid.clone());
@@ -397,7 +410,12 @@ impl StatusSync {
         dirty.extend(self.agenda.iter().take_while(|(due, _)| *due <= now).map(|(_, uid)| uid.clone()));
         dirty.iter().for_each(|uid| self.put_off(uid, None));
         self.looks += dirty.len() as u64;
-        let mut candidates: Vec<Candidate> = dirty.iter().filter_map(|uid| self.candidate(uid)).collect();
+        let mut candidates = Vec::new();
+        for uid in &dirty {
+            let candidate = self.candidate(uid);
+            self.judge(uid, candidate.is_some());
+            candidates.extend(candidate);
+        }
         candidates.sort_by_key(|candidate| candidate.urgency);
         for Candidate { order, due, urgency } in candidates {
             let uid = order.uid.clone();
@@ -412,6 +430,7 @@ impl StatusSync {
             }
             let entry = self.pods.get_mut(&uid).expect("it has an order");
             (entry.calling, entry.changed, entry.held) = (Some(order.api_uid.clone()), false, None);
+            entry.tried.begin(&order.call);
             self.calling.insert(uid);
             room -= 1;
             orders.push(order);
@@ -445,10 +464,13 @@ impl StatusSync {
 
     /// The UID of the pod's object in the API, as the watch last had it.
     fn shown_uid(&self, uid: &PodUid) -> Option<PodUid> {
-        let entry = self.pods.get(uid)?;
+        self.api_of(self.pods.get(uid)?).map(|pod| uid_of(pod))
+    }
+
+    /// The pod's object in the API, as the watch last had it.
+    fn api_of<'a>(&'a self, entry: &'a Entry) -> Option<&'a Arc<Pod>> {
         let fixed = entry.own.as_ref().filter(|own| own.is_static);
-        let api = fixed.map_or(entry.api.as_ref(), |own| self.mirror_of(own));
-        api.map(|pod| uid_of(pod))
+        fixed.map_or(entry.api.as_ref(), |own| self.mirror_of(own))
     }
 
     /// The mirror that stands for just this static pod: one of its name may be another version's (POD-06).
@@ -462,7 +484,7 @@ impl StatusSync {
     fn candidate(&self, uid: &PodUid) -> Option<Candidate> {
         let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none())?;
         let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
-        let api = if is_static { self.mirror_of(entry.own.as_ref()?)? } else { entry.api.as_ref()? };
+        let api = self.api_of(entry)?;
         let nothing = PodStatus::default();
         let shown = api.status.as_ref().unwrap_or(&nothing);
         let api_uid = uid_of(api);
@@ -470,21 +492,23 @@ impl StatusSync {
             return None;
         }
         let desired = merge::as_allowed(api, shown, self.desired(entry, shown, is_static));
-        let call = match merge::patch(shown, &desired, api_uid.as_str()) {
+        let call = match patch::patch(shown, &desired, api_uid.as_str()) {
             _ if is_static && lives_again(entry, shown) => Call::Delete,
+            Some(_) if entry.tried.is_last() && may_be_deleted(entry, api) => Call::Delete,
             Some(mut body) => {
                 if entry.own.is_none() {
                     // All that is known of the pod's end is what the API server showed: it must not have shown more since.
                     body["metadata"]["resourceVersion"] = api.metadata.resource_version.clone().into();
                 }
-                Call::Patch { body }
+                Call::Patch { body: Arc::new(body) }
             }
             None if may_be_deleted(entry, api) => Call::Delete,
             None => return None,
         };
         // Nobody here changed anything: somebody else did, and may go on to.
         let is_others = !entry.changed && call != Call::Delete;
-        let calm = entry.last_call.filter(|_| is_others).map(|last| last + RECONCILE_PERIOD);
+        let pause = RECONCILE_PERIOD * entry.tried.pauses();
+        let calm = entry.last_call.filter(|_| is_others).map(|last| last + pause);
         let due = entry.not_before.map(|(due, _)| due).into_iter().chain(calm).max();
         let order = Order { uid: uid.clone(), api_uid, full_name: full_name(api), call };
         let urgency = match (&order.call, is_others) {
@@ -575,7 +599,7 @@ fn is_about_generation(shown: &PodStatus, desired: &PodStatus) -> bool {
         }
         status
     };
-    merge::patch(&without(shown), &without(desired), "").is_none()
+    patch::patch(&without(shown), &without(desired), "").is_none()
 }
 
 /// Whether all containers of the pod have ended, and its phase does not say so yet: only its sandbox is to be stopped.
@@ -587,8 +611,10 @@ fn is_stopping(own: &Own) -> bool {
     !is_terminal(phase) && containers.all(|one| one.state.as_ref().is_some_and(|state| state.running.is_none()))
 }
 
-/// A pod goes from the API once it is being deleted, its last status is there, and nothing of it is left here (POD-36).
+/// A pod goes from the API once it is being deleted, nothing of it is left here (POD-36), and its last status is there, or
+/// the API server has answered that status: a status that the server does not take over holds up no deletion.
 fn may_be_deleted(entry: &Entry, api: &Pod) -> bool {
     let phase = api.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    entry.finished && api.metadata.deletion_timestamp.is_some() && !is_mirror(api) && is_terminal(phase)
+    let has_ended = is_terminal(phase) || entry.tried.is_last();
+    entry.finished && api.metadata.deletion_timestamp.is_some() && !is_mirror(api) && has_ended
 }

@@ -4,10 +4,12 @@ mod ends;
 mod mirrors;
 mod scale;
 mod starts;
+mod untaken;
 
 use serde_json::{Value, json};
 
-use super::merge::{finished, merged, patch};
+use super::merge::{finished, merged};
+use super::patch::patch;
 use super::*;
 
 fn pod(value: Value) -> Arc<Pod> {
@@ -55,42 +57,42 @@ fn condition(kind: &str, status: &str) -> Value {
 /// The API server's result of such a patch.
 fn apply(before: &PodStatus, body: &Value) -> PodStatus {
     let mut tree = serde_json::to_value(before).expect("a status");
-    for (field, change) in body["status"].as_object().expect("fields") {
-        let keyed = super::merge::merge_key(field);
-        match (keyed, change) {
-            _ if field.starts_with("$setElementOrder/") => {}
-            (_, Value::Null) => {
-                tree.as_object_mut().expect("fields").remove(field);
-            }
-            (Some(key), Value::Array(changes)) => {
-                let mut list = tree[field].as_array().cloned().unwrap_or_default();
-                for change in changes {
-                    list.retain(|item| change["$patch"] != "delete" || item[key] != change[key]);
-                    if change["$patch"] == "delete" {
-                        continue;
+    merge_into(&mut tree, &body["status"]);
+    serde_json::from_value(tree).expect("a status")
+}
+
+/// As the API server merges: a field that the patch does not name stays, at every depth.
+fn merge_into(into: &mut Value, changes: &Value) {
+    let Some(changes) = changes.as_object() else {
+        *into = changes.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (field, change) in changes.iter().filter(|(field, _)| !field.starts_with("$setElementOrder/")) {
+        match (super::patch::merge_key(field), change) {
+            (_, Value::Null) => drop(into.as_object_mut().expect("fields").remove(field)),
+            (Some(key), Value::Array(items)) => {
+                let mut list = into[field].as_array().cloned().unwrap_or_default();
+                for item in items {
+                    list.retain(|known| item["$patch"] != "delete" || known[key] != item[key]);
+                    let is_new = list.iter().all(|known| known[key] != item[key]);
+                    if is_new && item["$patch"] != "delete" {
+                        list.push(json!({}));
                     }
-                    let mut item = change.clone();
-                    item.as_object_mut().expect("fields").retain(|_, value| !value.is_null());
-                    match list.iter_mut().find(|known| known[key] == change[key]) {
-                        Some(known) => {
-                            for (name, value) in change.as_object().expect("fields") {
-                                match value {
-                                    Value::Null => drop(known.as_object_mut().expect("fields").remove(name)),
-                                    value => known[name] = value.clone(),
-                                }
-                            }
-                        }
-                        None => list.push(item),
+                    if let Some(known) = list.iter_mut().find(|known| known[key] == item[key] || **known == json!({})) {
+                        merge_into(known, item);
                     }
                 }
-                let order = body["status"][format!("$setElementOrder/{field}")].as_array().expect("an order").clone();
+                let order = changes[&format!("$setElementOrder/{field}")].as_array().expect("an order");
                 list.sort_by_key(|item| order.iter().position(|place| place[key] == item[key]));
-                tree[field] = list.into();
+                into[field] = list.into();
             }
-            (_, value) => tree[field] = value.clone(),
+            (None, Value::Array(_)) => into[field] = change.clone(),
+            _ => merge_into(&mut into[field], change),
         }
     }
-    serde_json::from_value(tree).expect("a status")
 }
 
 /// POD-34: an init container that runs again in another sandbox stays shown as it ended; the rest of the status goes.
@@ -497,8 +499,13 @@ mod properties {
         let values = ("True|False", proptest::option::of("[a-b]"), proptest::option::of("[a-b]"));
         let phase = prop::sample::select(vec!["Pending", "Running", "Succeeded", "Failed"]);
         let ips = proptest::collection::btree_set("10\\.0\\.0\\.[1-4]", 0..3);
-        (btree_map(kinds, values, 0..5), phase, ips, proptest::option::of("[a-b]")).prop_map(
-            |(conditions, phase, ips, reason)| {
+        let names =
+            prop::sample::select(vec!["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/foo"]);
+        let amounts = btree_map(names, "[1-3]", 1..4);
+        let resources = proptest::option::of((proptest::option::of(amounts.clone()), proptest::option::of(amounts)));
+        (btree_map(kinds, values, 0..5), phase, ips, proptest::option::of("[a-b]"), resources).prop_map(
+            |(conditions, phase, ips, reason, resources)| {
+                let resources = resources.map(|(limits, requests)| json!({"limits": limits, "requests": requests}));
                 let conditions: Vec<Value> = conditions
                     .into_iter()
                     .map(|(kind, (status, reason, message))| {
@@ -513,7 +520,9 @@ mod properties {
                     })
                     .collect();
                 let ips: Vec<Value> = ips.into_iter().map(|ip| json!({"ip": ip})).collect();
-                plain(status(json!({"phase": phase, "reason": reason, "conditions": conditions, "podIPs": ips})))
+                let mut value = json!({"phase": phase, "reason": reason, "conditions": conditions, "podIPs": ips});
+                value["resources"] = resources.unwrap_or_default();
+                plain(status(value))
             },
         )
     }

@@ -83,6 +83,11 @@ impl ApiError {
         self.has("Forbidden", 403)
     }
 
+    /// The object or the patch is not valid: sent again, it would be refused again.
+    pub fn is_invalid(&self) -> bool {
+        self.has("Invalid", 422) || self.has("BadRequest", 400)
+    }
+
     /// The server does not accept the credentials.
     pub fn is_unauthorized(&self) -> bool {
         self.has("Unauthorized", 401)
