@@ -129,7 +129,7 @@ live_part() {
     if [ -n "${CONTAINERD:-}" ]; then
         part "live-$(find_runtime && "$CONTAINERD_BIN" --version | awk '{ print $3 }')" live_tests
     else
-        skip live-2 "no other containerd is named: CONTAINERD=<dir> make test (scripts/unpack-runtime.sh)"
+        skip live-2 "no other containerd is named: CONTAINERD=<dir> make test (scripts/fetch-runtime.sh)"
     fi
 }
 
