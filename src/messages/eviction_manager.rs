@@ -34,8 +34,6 @@ pub enum EvictionWait {
     LookDue,
     /// `PodManager` may have room by now for evictions that it refused.
     OrderAgain,
-    /// Evicted pods should have ended by now.
-    CleanupOverdue,
 }
 
 /// See the module.

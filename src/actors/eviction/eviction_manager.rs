@@ -1,13 +1,13 @@
 //! `EvictionManager`: looks how much the node has left, tells its conditions, and has pods end when there is too little.
 //!
 //! Parent: Root. Restarted: after a failure; grace periods of soft thresholds and the transition periods of conditions
-//! begin anew. One thing is under way at a time: a look, a reclaim, a measurement of the candidates, or the wait for the
-//! end of evicted pods. As upstream, one pod goes a round, and the next round waits until that pod is over.
+//! begin anew. One thing is under way at a time: a look, a reclaim, or a measurement of the candidates. As upstream, one pod
+//! goes a round, and the next round waits until that pod is over; looks go on meanwhile.
 
 mod orders;
 mod steps;
+mod waking;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::cri::{ImageFsInfo, ImageService};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::eviction::aftermath::{Aftermath, SPACE_PACE};
-use crate::logic::eviction::alarm::{WatchedGroup, can_be_reached, have_moved, levels};
+use crate::logic::eviction::alarm::{WatchedGroup, can_be_reached, levels};
 use crate::logic::eviction::layout::{DiskLayout, ignored};
+use crate::logic::eviction::leaving::Leaving;
 use crate::logic::eviction::message::message;
 use crate::logic::eviction::monitor::Shortage;
 use crate::logic::eviction::pace::{PACE_MAX, PACE_MIN, next_look};
@@ -34,8 +35,8 @@ use crate::logic::eviction::{Eviction, EvictionSettings, GRACE_IMMEDIATE, soft_g
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pressure::Pressure;
 use crate::logic::node::node_status::NodeNews;
+use crate::logic::pods::node_stop::patience;
 use crate::logic::resources::is_critical;
-use crate::messages::Ended;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::eviction_manager::{EvictionManagerMsg, EvictionWait, NodeLook};
 use crate::messages::images::image_gc::ImageGcMsg;
@@ -44,10 +45,8 @@ use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
 use crate::messages::runtime::container_gc::ContainerGcMsg;
 use crate::messages::stats_collector::StatsCollectorMsg;
 use crate::platform::observer::{Observation, Observer};
-use crate::platform::statistics::{AlarmError, Statistics};
+use crate::platform::statistics::Statistics;
 
-/// How long the end of evicted pods is waited for before the node is looked at again; upstream's.
-const CLEANUP_MAX: Duration = Duration::from_secs(30);
 /// An eviction that `PodManager` had no room for is ordered again after this.
 const ORDER_RETRY: Duration = Duration::from_millis(100);
 /// The runtime is asked again where its file systems are after this.
@@ -79,22 +78,22 @@ pub struct Args {
 
 /// The one thing that is under way.
 enum Stage {
-    /// Nothing; a look is due at some time, by this timer.
-    Waiting(Option<OperationId>),
+    /// Nothing; a look is due at some time.
+    Waiting,
     /// A look.
     Looking,
     /// The node gives up what it can, because of this.
     Reclaiming(Shortage),
     /// The candidates are measured, because of this.
     Measuring(Shortage),
-    /// Evicted pods end.
-    Cleaning(BTreeSet<PodUid>, OperationId),
 }
 
 /// See the module.
 pub struct EvictionManager {
     args: Args,
     stage: Stage,
+    /// The timer or the operation of the stage.
+    under_way: Option<OperationId>,
     /// The file systems, and the thresholds that follow from them; known after the first look.
     watch: Option<Watch>,
     /// The last observations, and their uptime.
@@ -113,6 +112,8 @@ pub struct EvictionManager {
     is_deaf: bool,
     /// Evictions that `PodManager` had no room for yet.
     orders: Orders,
+    /// Evicted pods that are not over yet.
+    leaving: Leaving,
     /// Pods have just ended, whose space on disks may be on its way back.
     aftermath: Option<Aftermath>,
 }
@@ -126,12 +127,22 @@ impl Actor for EvictionManager {
         for text in ignored(&args.settings.thresholds) {
             tracing::warn!("{text}");
         }
-        let (stage, watch, last, disks) = (Stage::Waiting(None), None, None, None);
-        let records = EvictionRecords::default();
-        let (alarm, rang, is_deaf, orders, aftermath) = (None, false, false, Orders::default(), None);
-        let pressure = None;
-        let mut manager =
-            Self { args, stage, watch, last, disks, pressure, records, alarm, rang, is_deaf, orders, aftermath };
+        let mut manager = Self {
+            args,
+            stage: Stage::Waiting,
+            under_way: None,
+            watch: None,
+            last: None,
+            disks: None,
+            pressure: None,
+            records: EvictionRecords::default(),
+            alarm: None,
+            rang: false,
+            is_deaf: false,
+            orders: Orders::default(),
+            leaving: Leaving::default(),
+            aftermath: None,
+        };
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -150,7 +161,7 @@ impl Actor for EvictionManager {
                 let _ = reply.send(self.records.of(&namespace, &name, context.clock().uptime()));
             }
             EvictionManagerMsg::Due(EvictionWait::LookDue) => {
-                if matches!(self.stage, Stage::Waiting(_)) {
+                if matches!(self.stage, Stage::Waiting) {
                     self.look(context);
                 }
             }
@@ -175,21 +186,10 @@ impl Actor for EvictionManager {
             },
             EvictionManagerMsg::Due(EvictionWait::OrderAgain) => self.give_orders(context),
             EvictionManagerMsg::PodOver(uid) => {
-                if let Stage::Cleaning(pods, timer) = &mut self.stage
-                    && pods.remove(&uid)
-                    && pods.is_empty()
-                {
-                    context.cancel(*timer);
+                if self.leaving.over(&uid) {
                     tracing::info!("Eviction manager: pods successfully cleaned up");
                     self.aftermath = Some(Aftermath::default());
-                    self.look(context);
-                }
-            }
-            EvictionManagerMsg::Due(EvictionWait::CleanupOverdue) => {
-                if let Stage::Cleaning(pods, _) = &self.stage {
-                    tracing::info!(?pods, "Eviction manager: timed out waiting for pods to be cleaned up");
-                    // Another pod may be the right one by now.
-                    self.orders = Orders::default();
+                    // What is under way may have read figures from before.
                     self.look(context);
                 }
             }
@@ -207,7 +207,7 @@ impl EvictionManager {
             watch.reconfigure(&settings.thresholds, settings.transition);
         }
         self.args.settings = settings;
-        if matches!(self.stage, Stage::Waiting(_)) {
+        if matches!(self.stage, Stage::Waiting) {
             self.look(context);
         }
     }
@@ -215,16 +215,31 @@ impl EvictionManager {
     /// Waits for the next look. The kernel's word that came during other work is not to wait longer than one in a rest.
     fn wait(&mut self, delay: Duration, context: &mut Context<EvictionManagerMsg>) {
         let delay = if std::mem::take(&mut self.rang) { delay.min(PACE_MIN) } else { delay };
-        self.stage = Stage::Waiting(Some(context.after(delay, EvictionManagerMsg::Due(EvictionWait::LookDue))));
+        self.leave(context);
+        self.under_way = Some(context.after(delay, EvictionManagerMsg::Due(EvictionWait::LookDue)));
+    }
+
+    /// Waits for the end of evicted pods, and looks at the node meanwhile.
+    fn wait_for_end(&mut self, delay: Duration, context: &mut Context<EvictionManagerMsg>) {
+        let uptime = context.clock().uptime();
+        let overdue_in = self.leaving.next_overdue().map(|at| at.saturating_sub(uptime));
+        self.wait(overdue_in.map_or(delay, |left| left.clamp(PACE_MIN, delay.max(PACE_MIN))), context);
+    }
+
+    /// Ends the wait or the work that is under way.
+    fn leave(&mut self, context: &mut Context<EvictionManagerMsg>) {
+        self.stage = Stage::Waiting;
+        if let Some(id) = self.under_way.take() {
+            context.cancel(id);
+        }
     }
 
     fn look(&mut self, context: &mut Context<EvictionManagerMsg>) {
-        if let Stage::Waiting(Some(timer)) = self.stage {
-            context.cancel(timer);
-        }
+        self.leave(context);
         (self.stage, self.rang) = (Stage::Looking, false);
         let work = steps::look(self.look_order(context));
-        context.start("look at the node", "what is left", work, |outcome| EvictionManagerMsg::Looked(outcome.into()));
+        let ended = |outcome: Result<_, _>| EvictionManagerMsg::Looked(outcome.into());
+        self.under_way = Some(context.start("look at the node", "what is left", work, ended));
     }
 
     fn look_order(&self, context: &Context<EvictionManagerMsg>) -> steps::LookOrder {
@@ -265,76 +280,51 @@ impl EvictionManager {
         next = findings.due_in.map_or(next, |due_in| next.min(due_in));
         self.tell_pressure(findings.pressure, context);
         self.watch_memory(levels, context);
-        let over = look.limited.into_iter().filter_map(|candidate| {
-            let eviction = exceeded(&candidate.pod, candidate.stats.as_ref()?, layout)?;
-            Some((candidate.pod, eviction))
-        });
-        let mut evicted = BTreeSet::new();
-        for (pod, eviction) in over.collect::<Vec<_>>() {
-            let cause = EvictionCause::Limit(eviction.message.clone());
-            evicted.extend(self.evict(pod, eviction, cause));
-        }
-        self.give_orders(context);
-        match findings.shortage {
-            _ if !evicted.is_empty() => self.clean(evicted, context),
-            Some(shortage) => self.relieve(shortage, context),
+        self.give_up_overdue(uptime);
+        let has_evicted = self.enforce_limits(look.limited, layout, context);
+        match findings.shortage.map(|shortage| self.leaving.unserved(shortage)) {
+            _ if has_evicted => self.wait_for_end(next, context),
+            Some(Some(shortage)) => self.relieve(shortage, context),
+            Some(None) => self.wait_for_end(next, context),
             None => {
                 self.aftermath = None;
-                self.wait(next, context);
+                self.wait_for_end(next, context);
             }
         }
     }
 
-    /// Has the kernel told from which levels on it is to wake this actor, where they have moved.
-    fn watch_memory(&mut self, levels: Vec<WatchedGroup>, context: &mut Context<EvictionManagerMsg>) {
-        match &self.alarm {
-            Some((_, told)) if !have_moved(told, &levels) => return,
-            Some((operation, _)) => context.cancel(*operation),
-            None => {}
-        }
-        self.alarm = (!levels.is_empty()).then(|| {
-            let (statistics, watched) = (Arc::clone(&self.args.statistics), levels.clone());
-            let work = async move { statistics.memory_runs_short(watched).await };
-            let operation = context.start("watch memory", "what is left", work, |outcome| {
-                EvictionManagerMsg::MemoryRanShort(outcome.into())
-            });
-            (operation, levels)
-        });
-    }
-
-    /// The kernel says that memory may run short. It may say so again and again while nothing is wrong, such as while much
-    /// is read from files.
-    fn take_alarm(&mut self, outcome: Ended<(), AlarmError>, context: &mut Context<EvictionManagerMsg>) {
-        if let Err(error) = outcome.into_result() {
-            // The looks go on; the alarm is asked for again when its levels have moved, which may be at each look.
-            if !std::mem::replace(&mut self.is_deaf, true) {
-                tracing::warn!(error, "memory is looked at now and then, not when it runs short");
-                // The wait was reckoned with the kernel's word.
-                match self.stage {
-                    Stage::Waiting(_) => self.look(context),
-                    _ => self.rang = true,
-                }
-            }
-            return;
-        }
-        (self.alarm, self.is_deaf) = (None, false);
-        self.rang = !matches!(self.stage, Stage::Waiting(_));
-        if !self.rang {
-            let uptime = context.clock().uptime();
-            let since = self.last.as_ref().map_or(PACE_MIN, |(_, at)| uptime.saturating_sub(*at));
-            match PACE_MIN.checked_sub(since).filter(|left| !left.is_zero()) {
-                Some(left) => self.hasten(left, context),
-                None => self.look(context),
+    /// Has pods end that are beyond a limit of their own. Whether there was one.
+    fn enforce_limits(
+        &mut self,
+        limited: Vec<Candidate>,
+        layout: DiskLayout,
+        context: &mut Context<EvictionManagerMsg>,
+    ) -> bool {
+        let mut has_evicted = false;
+        for Candidate { pod, stats } in self.choosable(limited, true) {
+            if let Some(eviction) = stats.and_then(|stats| exceeded(&pod, &stats, layout)) {
+                let cause = EvictionCause::Limit(eviction.message.clone());
+                has_evicted |= self.evict(pod, eviction, cause, context.clock().uptime()).is_some();
             }
         }
+        self.give_orders(context);
+        has_evicted
     }
 
-    /// The next look comes after `delay`, in place of the one that is due.
-    fn hasten(&mut self, delay: Duration, context: &mut Context<EvictionManagerMsg>) {
-        if let Stage::Waiting(Some(timer)) = self.stage {
-            context.cancel(timer);
+    /// Pods of which an eviction would change something.
+    fn choosable(&self, mut candidates: Vec<Candidate>, is_hard: bool) -> Vec<Candidate> {
+        let uid = |one: &Candidate| PodUid::from(one.pod.metadata.uid.as_deref().unwrap_or_default());
+        candidates.retain(|one| self.leaving.may_choose(&uid(one), is_hard));
+        candidates
+    }
+
+    /// Waits no longer for pods that outstay their time: another pod may be the right one by now.
+    fn give_up_overdue(&mut self, uptime: Duration) {
+        let pods = self.leaving.overdue(uptime);
+        if !pods.is_empty() {
+            tracing::info!(?pods, "Eviction manager: timed out waiting for pods to be cleaned up");
+            pods.iter().for_each(|uid| self.orders.forget(uid));
         }
-        self.wait(delay, context);
     }
 
     /// Tells the conditions where they changed. To somebody without room for them the next look tells them again.
@@ -359,14 +349,16 @@ impl EvictionManager {
         if reclaims.is_empty() {
             return self.measure(shortage, context);
         }
+        self.leave(context);
         self.stage = Stage::Reclaiming(shortage);
         let (gc, images) = (self.args.container_gc.clone(), self.args.image_gc.clone());
         let work = steps::reclaim(reclaims, gc, images, self.look_order(context));
-        context.start("reclaim", resource.to_string(), work, |outcome| EvictionManagerMsg::Reclaimed(outcome.into()));
+        let ended = |outcome: Result<_, _>| EvictionManagerMsg::Reclaimed(outcome.into());
+        self.under_way = Some(context.start("reclaim", resource.to_string(), work, ended));
     }
 
     fn reclaimed(&mut self, outcome: Result<Box<NodeLook>, String>, context: &mut Context<EvictionManagerMsg>) {
-        let Stage::Reclaiming(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting(None)) else { return };
+        let Stage::Reclaiming(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting) else { return };
         let report = |error: &String| {
             tracing::error!(error, "Eviction manager: failed to get summary stats after resource reclaim");
         };
@@ -391,16 +383,17 @@ impl EvictionManager {
 
     fn measure(&mut self, shortage: Shortage, context: &mut Context<EvictionManagerMsg>) {
         tracing::info!(resourceName = %shortage.resource(), "Eviction manager: must evict pod(s) to reclaim");
+        self.leave(context);
         self.stage = Stage::Measuring(shortage);
         let (pods, stats) = (self.args.pod_manager.clone(), self.args.stats_collector.clone());
         let work = steps::measure(pods, stats, context.cause());
-        context.start("measure pods", "candidates of eviction", work, |outcome| {
-            EvictionManagerMsg::Measured(outcome.into())
-        });
+        let ended = |outcome: Result<_, _>| EvictionManagerMsg::Measured(outcome.into());
+        self.under_way = Some(context.start("measure pods", "candidates of eviction", work, ended));
     }
 
     fn measured(&mut self, candidates: Vec<Candidate>, context: &mut Context<EvictionManagerMsg>) {
-        let Stage::Measuring(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting(None)) else { return };
+        let Stage::Measuring(shortage) = std::mem::replace(&mut self.stage, Stage::Waiting) else { return };
+        let candidates = self.choosable(candidates, shortage.threshold.is_hard());
         let layout = self.watch.as_ref().map_or_else(DiskLayout::default, Watch::layout);
         let pod_level = self.args.settings.pod_level_resources;
         if candidates.is_empty() {
@@ -414,17 +407,18 @@ impl EvictionManager {
         }
         for (place, Ranked { candidate, usage, request }) in ranked.iter().enumerate() {
             let (message, annotations) = message(&shortage, &candidate.pod, candidate.stats.as_ref(), pod_level);
-            let grace = match shortage.threshold.is_hard() {
+            let is_hard = shortage.threshold.is_hard();
+            let grace = match is_hard {
                 true => GRACE_IMMEDIATE,
                 false => soft_grace(&candidate.pod, self.args.settings.soft_grace_max),
             };
             let signal = shortage.threshold.signal.into();
-            let eviction = Eviction { grace, message, annotations, is_disruption: true, signal };
+            let eviction = Eviction { grace, is_hard, message, annotations, is_disruption: true, signal };
             let cause = EvictionCause::pressure(&shortage, &ranked, place);
-            if let Some(uid) = self.evict(Arc::clone(&candidate.pod), eviction, cause) {
+            if let Some(uid) = self.evict(Arc::clone(&candidate.pod), eviction, cause, context.clock().uptime()) {
                 tracing::info!(%uid, usage, request, "Eviction manager: pod is evicted");
                 self.give_orders(context);
-                return self.clean([uid].into(), context);
+                return self.wait_for_end(PACE_MAX, context);
             }
         }
         tracing::info!("Eviction manager: unable to evict any pods from the node");
@@ -432,12 +426,14 @@ impl EvictionManager {
     }
 
     /// Decides that a pod ends, unless it is critical; gives its UID.
-    fn evict(&mut self, pod: Arc<Pod>, eviction: Eviction, cause: EvictionCause) -> Option<PodUid> {
+    fn evict(&mut self, pod: Arc<Pod>, eviction: Eviction, cause: EvictionCause, uptime: Duration) -> Option<PodUid> {
         let uid = PodUid::from(pod.metadata.uid.as_deref()?);
         if is_critical(&pod) {
             tracing::error!(%uid, "Eviction manager: cannot evict a critical pod");
             return None;
         }
+        let kill_max = patience(&pod, Some(eviction.grace));
+        self.leaving.decided(uid.clone(), eviction.is_hard, kill_max, uptime);
         self.orders.add(uid.clone(), Order { pod, eviction, cause });
         Some(uid)
     }
@@ -456,11 +452,6 @@ impl EvictionManager {
         if self.orders.wait_for_room() {
             context.after(ORDER_RETRY, EvictionManagerMsg::Due(EvictionWait::OrderAgain));
         }
-    }
-
-    fn clean(&mut self, evicted: BTreeSet<PodUid>, context: &mut Context<EvictionManagerMsg>) {
-        let timer = context.after(CLEANUP_MAX, EvictionManagerMsg::Due(EvictionWait::CleanupOverdue));
-        self.stage = Stage::Cleaning(evicted, timer);
     }
 }
 

@@ -2,14 +2,17 @@
 //!
 //! [`threshold`] is what the configuration asks for, and [`layout`] says which file systems there are. [`monitor`] compares
 //! observations with the thresholds, and [`watch`] holds both together. [`ranking`] orders the candidates, [`message`] words
-//! an eviction, [`aftermath`] has the next one wait for space that is on its way back. [`storage_limits`] finds pods beyond
-//! their own limits of local storage. New pods are judged in `pods::pod_admission`.
+//! an eviction. [`leaving`] has the next one wait for the end of the last pod, [`aftermath`] for space that is on its way
+//! back. [`oom_kill`] reads of kills that came before any eviction. [`storage_limits`] finds pods beyond their own limits
+//! of local storage. New pods are judged in
+//! `pods::pod_admission`.
 //!
 //! May import `formats`, `model`, `resources`, `node` and `statistics`.
 
 pub mod aftermath;
 pub mod alarm;
 pub mod layout;
+pub mod leaving;
 pub mod message;
 pub mod monitor;
 pub mod pace;
@@ -36,6 +39,8 @@ pub const GRACE_IMMEDIATE: Duration = Duration::from_secs(1);
 pub struct Eviction {
     /// How long its containers have to end.
     pub grace: Duration,
+    /// Whether a hard threshold or a limit of the pod's own is the cause: the pod cannot be given less time.
+    pub is_hard: bool,
     /// The status's and the Event's sentence.
     pub message: String,
     /// The Event's annotations.

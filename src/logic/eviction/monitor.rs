@@ -48,6 +48,12 @@ impl Shortage {
     pub fn resource(&self) -> Resource {
         self.threshold.signal.resource()
     }
+
+    /// The hard thresholds of the shortage; `None` when all are soft.
+    pub fn hard_alone(self) -> Option<Self> {
+        let all: Vec<_> = self.all.into_iter().filter(|(threshold, _)| threshold.is_hard()).collect();
+        Some(Self { threshold: all.first()?.0, all })
+    }
 }
 
 impl Monitor {

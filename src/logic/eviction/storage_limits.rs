@@ -24,7 +24,8 @@ pub fn exceeded(pod: &Pod, stats: &PodStats, layout: DiskLayout) -> Option<Evict
         .map(|message| (message, "emptydirfs.limit"))
         .or_else(|| of_pod(pod, stats).map(|message| (message, "ephemeralpodfs.limit")))
         .or_else(|| of_containers(pod, stats, layout).map(|message| (message, "ephemeralcontainerfs.limit")))?;
-    Some(Eviction { grace: GRACE_IMMEDIATE, message, annotations: BTreeMap::new(), is_disruption: false, signal })
+    let (grace, annotations) = (GRACE_IMMEDIATE, BTreeMap::new());
+    Some(Eviction { grace, is_hard: true, message, annotations, is_disruption: false, signal })
 }
 
 fn of_volumes(pod: &Pod, stats: &PodStats) -> Option<String> {

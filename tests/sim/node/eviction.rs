@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use podwright::actors::settings::Settings;
+use podwright::logic::eviction::signal::Signal;
+use podwright::logic::eviction::threshold::Threshold;
 use podwright::sim::node::NODE_NAME;
-use podwright::sim::{SimPod, simulate_with};
+use podwright::sim::{SimPod, World, simulate_with};
 use serde_json::json;
 
-use super::short::{A_ROUND, GIB, condition, evictions, in_a_cluster, is_evicted, seconds, status, watched};
+use super::short::{A_ROUND, GIB, condition, evictions, hard, in_a_cluster, is_evicted, seconds, status, watched};
 use crate::common::started;
 
 /// Memory may run short for ten seconds, with four seconds for the pod's end.
@@ -17,6 +19,16 @@ fn patient(settings: &mut Settings) {
         threshold.grace = seconds(10);
     }
     settings.resources.eviction.soft_grace_max = seconds(4);
+}
+
+/// Less than 1 GiB of memory may be left for ten seconds; then a pod has 50 s to end. Less than half of it may not be left.
+fn lenient(settings: &mut Settings) {
+    watched(settings);
+    let eviction = &mut settings.resources.eviction;
+    eviction.thresholds.retain(|threshold| threshold.signal != Signal::MemoryAvailable);
+    let soft = Threshold { grace: seconds(10), ..hard(Signal::MemoryAvailable, "1Gi") };
+    eviction.thresholds.extend([soft, hard(Signal::MemoryAvailable, "512Mi")]);
+    eviction.soft_grace_max = seconds(50);
 }
 
 /// EVI-11, EVI-12, EVI-13, EVI-15, EVI-17, EVI-22, EVI-23, EVI-24, EVI-25, EVI-50.
@@ -194,3 +206,23 @@ fn evi_16_the_next_round_waits_for_the_end_of_the_last_pod() {
         world.finish_cluster().await;
     });
 }
+
+/// EVI-16, EVI-21: the pod may use all of its time, and nobody else goes meanwhile.
+#[test]
+fn evi_16_a_soft_eviction_waits_for_the_pod_that_uses_its_grace() {
+    simulate_with(1, in_a_cluster(lenient), |world| async move {
+        let names = ["first", "second", "third"];
+        started(&world, &names.map(|name| SimPod::of(name, "run ignores stop").grace(300))).await;
+        names.iter().for_each(|name| world.use_memory(name, 12 * GIB / 5));
+        let all = |world: &World| names.iter().map(|name| evictions(world, name)).sum::<usize>();
+        world.sleep(seconds(50)).await;
+        assert_eq!((all(&world), world.running().len()), (1, 3), "one pod ends");
+        world.sleep(seconds(40)).await;
+        assert_eq!((all(&world), world.running().len()), (1, 2), "its end was enough");
+        for name in names.iter().filter(|name| is_evicted(&world, name)) {
+            world.delete_pod(name, None);
+        }
+        world.finish_cluster().await;
+    });
+}
+

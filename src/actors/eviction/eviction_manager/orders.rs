@@ -34,6 +34,11 @@ impl Orders {
         self.waiting.insert(uid, order);
     }
 
+    /// The pod need not end any more.
+    pub(super) fn forget(&mut self, uid: &PodUid) {
+        self.waiting.remove(uid);
+    }
+
     /// Tries to tell each; gives those that `told` says were taken.
     pub(super) fn give(&mut self, told: impl Fn(&PodUid, &Eviction) -> bool) -> Vec<(PodUid, Order)> {
         self.is_timed = false;

@@ -16,7 +16,7 @@ use crate::logic::statistics::sample::RawSample;
 use crate::logic::statistics::walks::WalkKey;
 use crate::messages::root::Child;
 use crate::platform::host::clock::Clock;
-use crate::platform::statistics::{FixedStatistics, Haste, LookOrder, SampleError, WalkPlace, Walked};
+use crate::platform::statistics::{AlarmError, FixedStatistics, Haste, LookOrder, SampleError, WalkPlace, Walked};
 
 /// How long a look takes.
 const LOOK: Duration = Duration::from_secs(1);
