@@ -63,7 +63,7 @@ pub enum EvictionManagerMsg {
     Reclaimed(Ended<Box<NodeLook>>),
     /// From itself: the pods that may be evicted, and what they use.
     Measured(Ended<Vec<Candidate>>),
-    /// From `PodManager`: an evicted pod has ended, and its volumes and cgroup are gone.
+    /// From `PodManager`: a pod that the node itself ends has ended, and its volumes and cgroup are gone.
     PodOver(PodUid),
 }
 

@@ -207,6 +207,24 @@ fn evi_16_the_next_round_waits_for_the_end_of_the_last_pod() {
     });
 }
 
+/// EVI-15, EVI-20: as upstream, a pod that ends already is ranked among the others, and loses the rest of its time.
+#[test]
+fn evi_20_a_deleted_pod_that_grows_is_cut_short_and_nobody_goes_for_it() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        let slow = SimPod::of("slow", "run ignores stop").grace(3600);
+        started(&world, &[slow, SimPod::of("modest", "run")]).await;
+        world.use_memory("modest", GIB);
+        world.delete_pod("slow", None);
+        world.sleep(seconds(30)).await;
+        assert_eq!(world.running().len(), 2, "it has an hour");
+        world.use_memory("slow", 13 * GIB / 2);
+        world.sleep(A_ROUND).await;
+        assert!(!is_evicted(&world, "modest") && world.running().len() == 1, "{:?}", world.running());
+        assert_eq!((world.api_pod("slow"), evictions(&world, "slow")), (None, 1));
+        world.finish_cluster().await;
+    });
+}
+
 /// EVI-16, EVI-21: the pod may use all of its time, and nobody else goes meanwhile.
 #[test]
 fn evi_16_a_soft_eviction_waits_for_the_pod_that_uses_its_grace() {
@@ -226,3 +244,20 @@ fn evi_16_a_soft_eviction_waits_for_the_pod_that_uses_its_grace() {
     });
 }
 
+/// EVI-16, EVI-20: a hard threshold does not wait for a pod that a soft one gave time to end.
+#[test]
+fn evi_16_a_hard_threshold_cuts_the_time_of_a_soft_eviction() {
+    simulate_with(1, in_a_cluster(lenient), |world| async move {
+        started(&world, &[SimPod::of("greedy", "run ignores stop").grace(300), SimPod::of("modest", "run")]).await;
+        world.use_memory("modest", GIB);
+        world.use_memory("greedy", 31 * GIB / 5);
+        world.sleep(seconds(20)).await;
+        assert_eq!((evictions(&world, "greedy"), world.running().len()), (1, 2), "it has 50 s");
+        world.use_memory("greedy", 34 * GIB / 5);
+        world.sleep(A_ROUND).await;
+        assert!(is_evicted(&world, "greedy"), "{}", status(&world, "greedy"));
+        assert_eq!((evictions(&world, "greedy"), is_evicted(&world, "modest")), (1, false));
+        world.delete_pod("greedy", None);
+        world.finish_cluster().await;
+    });
+}

@@ -68,6 +68,22 @@ fn evi_28_a_container_that_writes_more_than_it_may_takes_its_pod_along() {
     });
 }
 
+/// EVI-20, EVI-27: a pod that ends already and has an hour for it is held to its limits, too.
+#[test]
+fn evi_27_a_deleted_pod_beyond_its_limit_is_cut_short() {
+    simulate_with(1, in_a_cluster(watched), |world| async move {
+        let pod = SimPod::of("greedy", "run ignores stop fills 200000").field("resources", limit("10Mi")).grace(3600);
+        started(&world, &[pod]).await;
+        world.delete_pod("greedy", None);
+        world.sleep(seconds(30)).await;
+        assert_eq!(world.running().len(), 1, "it has an hour, and is within its limit");
+        world.sleep(seconds(90)).await;
+        assert_eq!((world.running().len(), world.api_pod("greedy")), (0, None));
+        assert_eq!(world.evictions_counted(), ["ephemeralpodfs.limit"]);
+        world.finish_cluster().await;
+    });
+}
+
 /// EVI-29.
 #[test]
 fn evi_29_limits_are_not_enforced_where_that_is_turned_off() {

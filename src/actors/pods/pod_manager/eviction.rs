@@ -38,18 +38,19 @@ impl PodManager {
         }
     }
 
-    /// Ends the pod. One that is gone meanwhile is over already.
+    /// Ends the pod. One that the node ends already is only given less time, and one that is gone meanwhile is over.
     fn evict(&mut self, uid: &PodUid, eviction: Eviction, context: &mut Context<PodManagerMsg>) {
         let pod = self.sources.api_pod(uid).cloned().filter(|_| self.workers.has(uid));
         let Some(pod) = pod else { return self.tell_over(uid, context) };
         let stop = NodeStop::evicted(eviction.message.clone(), eviction.is_disruption, context.now());
-        if !self.end_by_node(uid, &pod, stop, patience(&pod, Some(eviction.grace)), context) {
+        if self.end_by_node(uid, &pod, stop, patience(&pod, Some(eviction.grace)), context) {
+            let subject = EventSubject::pod(uid, &full_name(&pod));
+            let event = subject.annotated_warning(EventReason::Evicted, eviction.message, eviction.annotations);
+            context.tell(&self.args.to.event_recorder, event);
+            self.carry_out_for(uid, context);
+        } else if !self.is_candidate(uid, &pod) {
             return self.tell_over(uid, context);
         }
-        let subject = EventSubject::pod(uid, &full_name(&pod));
-        let event = subject.annotated_warning(EventReason::Evicted, eviction.message, eviction.annotations);
-        context.tell(&self.args.to.event_recorder, event);
-        self.carry_out_for(uid, context);
         // A worker that has no room for it ends its pod with the pod's own grace period.
         self.workers.tell(uid, PodWorkerMsg::Terminate { grace: Some(eviction.grace) }, context);
     }
@@ -58,15 +59,22 @@ impl PodManager {
         context.tell(&self.args.to.eviction_manager, EvictionManagerMsg::PodOver(uid.clone()));
     }
 
-    /// Pods of the API that take something of the node and do not end yet, with the resources that they were given.
+    /// Pods of the API that take something of the node, with the resources that they were given.
     fn active_pods(&self, limited: bool) -> Vec<Arc<Pod>> {
         let pods = self.sources.api().into_iter().flatten();
-        let is_active = |uid: &PodUid, pod: &Pod| {
-            let syncs = self.workers.get(uid).is_some_and(|slot| slot.stage() == Stage::Syncing);
-            syncs && self.admissions.is_admitted(uid) && !is_over(pod)
-        };
-        let active = pods.filter(|(uid, pod)| (!limited || has_limits(pod)) && is_active(uid, pod));
+        let active = pods.filter(|(uid, pod)| (!limited || has_limits(pod)) && self.is_candidate(uid, pod));
         active.map(|(uid, pod)| self.in_force_one(uid, pod)).collect()
+    }
+
+    /// Whether a pod may be evicted. As upstream, a pod that ends already may, until its containers have: it can still grow,
+    /// and has perhaps an hour left.
+    fn is_candidate(&self, uid: &PodUid, pod: &Pod) -> bool {
+        let is_admitted = self.admissions.is_admitted(uid);
+        match self.workers.get(uid).map(|slot| slot.stage()) {
+            Some(Stage::Syncing) => is_admitted && !is_over(pod),
+            Some(Stage::Terminating) => is_admitted || self.admissions.stop_of(uid).is_some(),
+            Some(Stage::Terminated) | None => false,
+        }
     }
 
     /// Pods that are wanted or still going, but for those whose containers have all ended for good.

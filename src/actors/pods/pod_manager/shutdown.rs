@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
-use crate::logic::pods::node_stop::{NodeStop, StopCause, patience};
+use crate::logic::pods::node_stop::{NodeStop, patience};
 use crate::logic::pods::pod_admission::is_over;
 use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_roster::full_name;
@@ -70,7 +70,8 @@ impl PodManager {
         if self.trouble.shuts_down {
             self.tell_shut_down(uid, context);
         }
-        if self.admissions.stop_of(uid).is_some_and(|stop| stop.cause == StopCause::Evicted) {
+        // Whatever the node ends a pod for, an eviction may have given it less time.
+        if self.admissions.stop_of(uid).is_some() {
             context.tell(&self.args.to.eviction_manager, EvictionManagerMsg::PodOver(uid.clone()));
         }
     }
