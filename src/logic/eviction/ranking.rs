@@ -45,10 +45,7 @@ pub fn rank(candidates: Vec<Candidate>, signal: Signal, layout: DiskLayout, pod_
     let mut ranked: Vec<_> = candidates
         .into_iter()
         .map(|candidate| {
-            let request = |name: &str| {
-                let requests = pod_requests(&candidate.pod, pod_level_resources, true);
-                requests.get(name).map_or(0, |quantity| u64::try_from(quantity.value()).unwrap_or(0))
-            };
+            let request = |name: &str| request(&candidate.pod, name, pod_level_resources);
             let of = |count: &dyn Fn(&PodStats) -> u64| candidate.stats.as_ref().map_or(0, count);
             let (usage, request, subtracted) = match resource {
                 Resource::Memory => {
@@ -78,12 +75,22 @@ pub fn rank(candidates: Vec<Candidate>, signal: Signal, layout: DiskLayout, pod_
     ranked.into_iter().map(|(_, one)| one).collect()
 }
 
+/// The amount of a resource that a pod asks for. The overhead of its runtime class counts where the pod asks for something
+/// itself: a pod that asks for nothing exceeds its request with whatever it uses (upstream's `GetResourceRequestQuantity`).
+fn request(pod: &Pod, name: &str, pod_level_resources: bool) -> u64 {
+    let requested = |overhead| pod_requests(pod, pod_level_resources, overhead).get(name).copied();
+    let own = requested(false).filter(|own| !own.is_zero());
+    own.and_then(|_| requested(true)).map_or(0, |quantity| u64::try_from(quantity.value()).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::logic::eviction::testing::{asking, container, space, stats, using_memory, with_processes};
+    use crate::logic::eviction::testing::{
+        asking, container, space, stats, using_memory, with_overhead, with_processes,
+    };
 
     fn order(candidates: Vec<(Pod, Option<PodStats>)>, signal: Signal) -> Vec<String> {
         let candidates = candidates.into_iter().map(|(pod, stats)| Candidate { pod: Arc::new(pod), stats }).collect();
@@ -110,6 +117,19 @@ mod tests {
             order(candidates, Signal::MemoryAvailable),
             ["unknown", "above-low-much", "above-low-little", "above-high-much", "within-low", "within-high"]
         );
+    }
+
+    /// EVI-17: the overhead of a runtime class alone is no request.
+    #[test]
+    fn evi_17_overhead_counts_for_pods_that_ask_for_something() {
+        let heavy = |(pod, stats): (Pod, _)| (with_overhead(pod, "memory", "1000"), stats);
+        let candidates = vec![
+            heavy(memory("asks-high", 9, "100", 1100)),
+            heavy(memory("asks-low", 0, "100", 1101)),
+            heavy(memory("asks-nothing", 5, "0", 10)),
+            memory("plain", 7, "100", 101),
+        ];
+        assert_eq!(order(candidates, Signal::MemoryAvailable), ["asks-low", "asks-nothing", "plain", "asks-high"]);
     }
 
     /// EVI-18.

@@ -39,8 +39,9 @@ fn of_volumes(pod: &Pod, stats: &PodStats) -> Option<String> {
     })
 }
 
+/// The overhead of the runtime class comes on top of a limit that is not zero, as upstream has it.
 fn of_pod(pod: &Pod, stats: &PodStats) -> Option<String> {
-    let limit = *pod_limits(pod, false, false).get(EPHEMERAL_STORAGE)?;
+    let limit = *pod_limits(pod, false, true).get(EPHEMERAL_STORAGE)?;
     (used(stats.ephemeral_storage.as_ref()) > limit)
         .then(|| format!("Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "))
 }
@@ -70,7 +71,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::logic::eviction::testing::{container, pod, space, stats, volume};
+    use crate::logic::eviction::testing::{container, pod, space, stats, volume, with_overhead};
 
     fn limited(name: &str, limit: &str) -> serde_json::Value {
         json!({"name": name, "resources": {"limits": {"ephemeral-storage": limit}}})
@@ -99,8 +100,14 @@ mod tests {
         assert!(has_limits(&pod));
         let with = |bytes| PodStats { ephemeral_storage: Some(space(bytes, 1)), ..stats("p") };
         assert_eq!(told(&pod, &with(100), DiskLayout::Single), None);
-        let expected = "Pod ephemeral local storage usage exceeds the total limit of containers 100. ".to_owned();
-        assert_eq!(told(&pod, &with(101), DiskLayout::Single), Some((expected, "ephemeralpodfs.limit")));
+        let expected = |limit: &str| {
+            let message = format!("Pod ephemeral local storage usage exceeds the total limit of containers {limit}. ");
+            Some((message, "ephemeralpodfs.limit"))
+        };
+        assert_eq!(told(&pod, &with(101), DiskLayout::Single), expected("100"));
+        let heavy = with_overhead(pod, "ephemeral-storage", "50");
+        assert_eq!(told(&heavy, &with(150), DiskLayout::Single), None, "the overhead is granted, too");
+        assert_eq!(told(&heavy, &with(151), DiskLayout::Single), expected("150"));
     }
 
     /// EVI-28.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use serde_json::json;
 
 use super::signal::{Observation, Observations, Signal};
@@ -42,6 +43,13 @@ pub(super) fn pod(name: &str, priority: i32, mut spec: serde_json::Value) -> Pod
 /// A pod whose one container asks for so much of a resource.
 pub(super) fn asking(name: &str, priority: i32, resource: &str, amount: &str) -> Pod {
     pod(name, priority, json!({"containers": [{"name": "c", "resources": {"requests": {resource: amount}}}]}))
+}
+
+/// The pod of a runtime class that takes so much for itself.
+pub(super) fn with_overhead(mut pod: Pod, resource: &str, amount: &str) -> Pod {
+    let overhead = [(resource.to_owned(), ApiQuantity(amount.to_owned()))];
+    pod.spec.get_or_insert_default().overhead = Some(overhead.into());
+    pod
 }
 
 /// Statistics of the pod of this name, without figures.
