@@ -3,7 +3,8 @@
 //! Parent: Root. Restarted: after a failure; when images were first seen and last used is then counted anew. Images in
 //! use are read from the runtime, all containers included; `ImageManager` tells of images that were just given to pods.
 
-use std::collections::BTreeSet;
+mod steps;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::held::Held;
-use crate::actors::kit::trace::Cause;
-use crate::cri::{ContainerFilter, Image, ImageService, ImageSpec, RuntimeService};
+use crate::cri::{ImageService, RuntimeService};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::images::exempt::ExemptImages;
 use crate::logic::images::image_garbage::{
@@ -33,9 +33,6 @@ const SAY_AGAIN: Duration = Duration::from_secs(3600);
 
 /// Those who wait for the list of images at once.
 const ASKERS_MAX: usize = 64;
-
-/// Patience with the actor's own answer.
-const ASK_LIMIT: Duration = Duration::from_secs(10);
 
 /// The pass under way.
 #[derive(Clone, Debug)]
@@ -86,8 +83,10 @@ pub struct ImageGc {
     looking: bool,
     /// The timer of the next pass.
     next: Option<OperationId>,
-    /// Askers that wait until all unused images are removed.
+    /// Askers that wait until all unused images are removed, by a pass that has not begun.
     askers: Vec<RpcReplyPort<Result<(), String>>>,
+    /// Askers that the pass under way answers: it began after they asked.
+    served: Vec<RpcReplyPort<Result<(), String>>>,
     /// Those who wait for the list of images: one look serves all of them.
     listing: Vec<RpcReplyPort<ImageUses>>,
     /// The last message, and its time.
@@ -113,6 +112,7 @@ impl Actor for ImageGc {
             looking: false,
             next: None,
             askers: vec![],
+            served: vec![],
             listing: vec![],
             said: None,
         };
@@ -185,7 +185,7 @@ impl ImageGc {
         }
     }
 
-    /// A pass that is under way comes to its end first.
+    /// A pass that is under way comes to its end first, and says nothing of images that it did not try.
     fn remove_all_unused(&mut self, reply: RpcReplyPort<Result<(), String>>, context: &mut Context<ImageGcMsg>) {
         self.askers.retain(|asker| !asker.is_closed());
         self.askers.push(reply);
@@ -204,7 +204,7 @@ impl ImageGc {
         self.listing.push(reply);
         if self.listing.len() == 1 {
             let args = Arc::clone(&self.args);
-            let work = async move { list(&args).await };
+            let work = async move { steps::list(&args).await };
             context.start("list images", "all images", work, |outcome| ImageGcMsg::Listed(outcome.into()));
         }
     }
@@ -221,8 +221,8 @@ impl ImageGc {
     }
 
     /// All that could go is gone, or why not.
-    fn answer_askers(&mut self, outcome: &Result<(), String>) {
-        for asker in self.askers.drain(..) {
+    fn answer_served(&mut self, outcome: &Result<(), String>) {
+        for asker in self.served.drain(..) {
             let _ = asker.send(outcome.clone()); // The asker may have left.
         }
     }
@@ -238,21 +238,22 @@ impl ImageGc {
     /// One pass at a time: the next is due when this one has ended.
     fn look(&mut self, context: &mut Context<ImageGcMsg>) {
         self.unschedule(context);
+        self.served.append(&mut self.askers);
         self.running = None;
         self.looking = true;
         self.looked_at = context.now();
         let args = Arc::clone(&self.args);
-        let work = async move { look(&args).await };
+        let work = async move { steps::look(&args).await };
         context.start("look at images", "all images", work, |outcome| ImageGcMsg::Looked(outcome.into()));
     }
 
     fn looked(&mut self, look: ImageLook, context: &mut Context<ImageGcMsg>) {
         let now = context.clock().uptime();
         self.garbage.detect(&look.images, &look.used, now);
-        if !self.askers.is_empty() {
+        if !self.served.is_empty() {
             let pass = self.garbage.all_unused(now);
             if pass.candidates.is_empty() {
-                self.answer_askers(&Ok(()));
+                self.answer_served(&Ok(()));
                 return self.end(false, context);
             }
             return self.remove(Running { why: Removal::Pressure, pass, disk: None }, context);
@@ -303,7 +304,7 @@ impl ImageGc {
         let about = format!("{} images", pass.candidates.len());
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Images/GarbageCollect");
         let (me, cause) = (context.address().clone(), context.cause());
-        let work = async move { remove(&args, pass, me, cause).await }.instrument(span);
+        let work = async move { steps::remove(&args, pass, me, cause).await }.instrument(span);
         context.start("remove images", about, work, |outcome| ImageGcMsg::Removed(outcome.into()));
     }
 
@@ -339,7 +340,7 @@ impl ImageGc {
             return;
         }
         if running.why == Removal::Pressure {
-            self.answer_askers(&Ok(()));
+            self.answer_served(&Ok(()));
             return self.end(false, context);
         }
         match (running.disk, running.pass.wanted) {
@@ -380,7 +381,7 @@ impl ImageGc {
         if self.failures > 1 {
             self.say(EventReason::ImageGCFailed, problem.to_owned(), problem.to_owned(), context);
         }
-        self.answer_askers(&Err(problem.to_owned()));
+        self.answer_served(&Err(problem.to_owned()));
         self.schedule(retry_after(self.failures), context);
     }
 
@@ -417,79 +418,5 @@ impl ImageGc {
     }
 }
 
-async fn look(args: &Args) -> Result<ImageLook, String> {
-    let (images, used) = list(args).await?;
-    Ok(ImageLook { images, used, disk: disk(args).await })
-}
-
-async fn list(args: &Args) -> Result<ListedImages, String> {
-    let images = args.images.list_images(None).await.map_err(|error| error.to_string())?;
-    let containers = args.runtime.list_containers(&ContainerFilter::default()).await;
-    let containers = containers.map_err(|error| error.to_string())?;
-    let listed = |image: Image| {
-        let names: Vec<String> = image.repo_tags.into_iter().chain(image.repo_digests).collect();
-        let pinned = image.pinned || args.exempt.has(&names);
-        ListedImage { names, id: image.id, bytes: image.size, pinned }
-    };
-    let used = containers.into_iter().flat_map(|one| [one.image, one.image_ref, one.image_id]);
-    let used = used.filter(|reference| !reference.is_empty()).collect();
-    Ok((images.into_iter().map(listed).collect(), used))
-}
-
-/// Use of the file system that the runtime has its images on.
-async fn disk(args: &Args) -> Result<DiskUse, String> {
-    let told = args.images.image_fs_info().await.map_err(|error| error.to_string())?;
-    let Some(file_system) = told.image_filesystems.into_iter().next() else {
-        return Err("the runtime tells no file system of images".to_owned());
-    };
-    let disk = args.host.disk_use(&file_system.mountpoint).await;
-    disk.map_err(|error| error.to_string())
-}
-
-/// Removes candidates one after the other until enough is freed. The images that a container has mounted as volumes are
-/// found out only now, since each container must be asked; at rest nothing is.
-/// While it lasts, pods are given images: those stay.
-async fn remove(args: &Args, pass: Pass, me: Address<ImageGcMsg>, cause: Cause) -> Result<ImagesRemoved, String> {
-    let mounted = mounted(&*args.runtime).await?;
-    let mut outcome = ImagesRemoved { mounted, ..ImagesRemoved::default() };
-    let mut freed = 0_u64;
-    for image in pass.candidates {
-        if pass.wanted.is_some_and(|wanted| freed >= wanted) {
-            break;
-        }
-        let mounted = &outcome.mounted;
-        if mounted.contains(&image.id) || image.names.iter().any(|name| mounted.contains(name)) {
-            continue;
-        }
-        let question = |reply| ImageGcMsg::MayGo(Box::new(image.clone()), reply);
-        if !me.ask(cause.clone(), ASK_LIMIT, question).await.unwrap_or(false) {
-            continue;
-        }
-        let spec = ImageSpec { image: image.id.clone(), ..ImageSpec::default() };
-        match args.images.remove_image(&spec).await {
-            Ok(()) => {
-                freed = freed.saturating_add(image.bytes);
-                outcome.removed.push(image);
-            }
-            Err(error) => outcome.problems.push(format!("{}: {error}", image.display_name())),
-        }
-    }
-    Ok(outcome)
-}
-
-/// Images that containers have as volumes, by ID or name.
-async fn mounted(runtime: &dyn RuntimeService) -> Result<BTreeSet<String>, String> {
-    let containers = runtime.list_containers(&ContainerFilter::default()).await.map_err(|error| error.to_string())?;
-    let mut mounted = BTreeSet::new();
-    for container in containers {
-        let status = match runtime.container_status(&container.id).await {
-            Ok(status) => status,
-            // It was removed meanwhile.
-            Err(crate::cri::CriError::NotFound { .. }) => continue,
-            Err(error) => return Err(format!("get container status: {error}")),
-        };
-        let images = status.mounts.into_iter().filter_map(|mount| mount.image);
-        mounted.extend(images.flat_map(|image| [image.image, image.image_ref]).filter(|name| !name.is_empty()));
-    }
-    Ok(mounted)
-}
+#[cfg(test)]
+mod tests;
