@@ -119,6 +119,15 @@ impl Groups<'_> {
         found
     }
 
+    /// The processes of a container, one a line. Some runtimes keep them in a group of this name below the container's.
+    pub(super) fn pids_of_container<'r>(&mut self, path: &str, reader: &'r mut Reader) -> Option<&'r [u8]> {
+        let below = match self.pids(path, reader)?.is_empty() {
+            true => format!("{path}/container"),
+            false => path.to_owned(),
+        };
+        self.pids(&below, reader)
+    }
+
     /// The groups of containers and of the sandbox in a pod's group, by the ID that their names end with.
     pub(super) fn containers(&mut self, pod: &str) -> BTreeMap<String, String> {
         let names = self.children(pod).into_iter();
@@ -126,15 +135,15 @@ impl Groups<'_> {
     }
 }
 
-/// The ID in the name of a container's group: the whole name, or the part of a systemd scope's after its last dash. The
-/// watcher of a container is none.
+/// The ID in the name of a container's group: the part of a systemd scope's after its last dash, or else the whole name,
+/// which CRI-O begins with its own. The watcher of a container is none.
 fn container_id(name: &str) -> Option<&str> {
     if name.contains("conmon") || name.ends_with(".mount") {
         return None;
     }
     match name.strip_suffix(".scope") {
         Some(scope) => scope.rsplit('-').next(),
-        None => Some(name),
+        None => Some(name.strip_prefix("crio-").unwrap_or(name)),
     }
 }
 
@@ -148,7 +157,9 @@ mod tests {
             ("4f0a", Some("4f0a")),
             ("cri-containerd-4f0a.scope", Some("4f0a")),
             ("crio-4f0a.scope", Some("4f0a")),
+            ("crio-4f0a", Some("4f0a")),
             ("crio-conmon-4f0a.scope", None),
+            ("crio-conmon-4f0a", None),
             ("run-x.mount", None),
         ];
         for (name, expected) in cases {

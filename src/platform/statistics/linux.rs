@@ -235,6 +235,10 @@ impl Inner {
         for mut pod in pods {
             let path = of_pods.get(&pod.uid);
             self.pod(&mut pod, path, &mut groups, &mut tools);
+            // A container without a group has ended since the runtime was asked, or nobody knows what it uses.
+            if pod.group.is_some() {
+                pod.containers.retain(|container| container.group.is_some());
+            }
             if wanted.disks {
                 self.files(&mut pod);
             }
@@ -272,10 +276,14 @@ impl Inner {
             if let Some(group) = &mut pod.sandbox.group {
                 group.figures.created = Some(pod.created);
             }
-            if !pod.sandbox.host_network {
-                let pids = groups.pids(path, &mut tools.reader);
-                pod.sandbox.interfaces = pids.and_then(|pids| tools.processes.interfaces(pids));
-            }
+        }
+        if tools.depth > Depth::Resources && !pod.sandbox.host_network {
+            // A runtime may keep no process for the sandbox: all of a pod's containers have its network.
+            let ids = [pod.sandbox.id.as_str()].into_iter().chain(pod.containers.iter().map(|one| one.id.as_str()));
+            pod.sandbox.interfaces = ids.filter_map(|id| of_containers.get(id)).find_map(|path| {
+                let pids = groups.pids_of_container(path, &mut tools.reader)?;
+                tools.processes.interfaces(pids)
+            });
         }
         for container in &mut pod.containers {
             let path = of_containers.get(container.id.as_str());
@@ -283,10 +291,6 @@ impl Inner {
             if let Some(group) = &mut container.group {
                 group.figures.created = Some(container.created);
             }
-        }
-        // A container without a group has ended since the runtime was asked.
-        if pod.group.is_some() {
-            pod.containers.retain(|container| container.group.is_some());
         }
     }
 

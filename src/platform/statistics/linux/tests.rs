@@ -204,6 +204,37 @@ fn the_second_generation_is_read_under_systemd() {
     assert_eq!(figures.io.as_ref().expect("read").devices[0].requests.write, 2);
 }
 
+/// CRI-O begins names of groups with its own, and keeps no process for a sandbox.
+#[test]
+fn groups_of_cri_o_are_read_and_the_network_is_that_of_a_container() {
+    let node = Node::new(CgroupVersion::V1, CgroupDriver::Cgroupfs);
+    let pod = "/kubepods/burstable/podu-1";
+    for (group, pids) in [("", "1\n"), ("/kubepods", ""), (pod, "")] {
+        first(&node, group, pids);
+    }
+    first(&node, &format!("{pod}/crio-c1"), "71\n72\n");
+    first(&node, &format!("{pod}/crio-conmon-c9"), "74\n");
+    let sample = node.look(Wanted::SUMMARY);
+    let group = sample.pods[0].containers[0].group.as_ref().expect("read");
+    assert_eq!(group.path, format!("{pod}/crio-c1"));
+    let interfaces = sample.pods[0].sandbox.interfaces.as_ref().expect("read");
+    assert_eq!((interfaces[0].name.as_str(), interfaces[0].received.bytes), ("eth0", 7));
+}
+
+/// The runtime crun puts a container's processes into a group below the one that systemd made.
+#[test]
+fn the_network_is_found_in_a_group_below_the_containers() {
+    let node = Node::new(CgroupVersion::V2, CgroupDriver::Systemd);
+    let pod = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podu_1.slice";
+    for group in ["", "/kubepods.slice", pod] {
+        second(&node, group, "");
+    }
+    second(&node, &format!("{pod}/crio-c1.scope"), "");
+    second(&node, &format!("{pod}/crio-c1.scope/container"), "71\n");
+    let sample = node.look(Wanted::SUMMARY);
+    assert_eq!(sample.pods[0].sandbox.interfaces.as_ref().map(|all| all[0].received.bytes), Some(7));
+}
+
 #[test]
 fn less_is_read_when_less_is_wanted() {
     let node = Node::new(CgroupVersion::V2, CgroupDriver::Cgroupfs);
