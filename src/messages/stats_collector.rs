@@ -87,6 +87,8 @@ pub struct StatsReport {
     pub looks: BTreeMap<&'static str, Cost>,
     /// Walks through directories.
     pub walks: Cost,
+    /// Running containers whose control group is not there.
+    pub groupless: usize,
 }
 
 /// Walks that were made, and those that there was no time for.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::figures::{DiskFigures, FileSystem, GroupFigures, Interface, MountedDevice, Usage};
+use super::groupless::GrouplessContainer;
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::model::time::Moment;
 
@@ -187,6 +188,8 @@ pub struct RawSample {
     pub systems: Vec<(System, Group)>,
     /// Pods, by namespace and name.
     pub pods: Vec<PodSample>,
+    /// Containers that run as far as the runtime said, and whose group is not there.
+    pub groupless: Vec<GrouplessContainer>,
     /// File systems, where they were looked at.
     pub disks: Option<DiskSample>,
     /// Processor time that the look took, in ns.

@@ -107,6 +107,7 @@ impl Statistics for FixedStatistics {
             },
             systems: vec![(System::Pods, self.group("/kubepods", containers, wanted))],
             pods,
+            groupless: vec![],
             disks: wanted.disks.then(|| DiskSample {
                 node: self.file_system(),
                 logs: None,

@@ -24,6 +24,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
 use crate::logic::statistics::figures::Usage;
+use crate::logic::statistics::groupless::GrouplessContainer;
 use crate::logic::statistics::sample::{
     Depth, DiskSample, Group, Machine, PodSample, RawSample, RuntimeDisk, System, Wanted,
 };
@@ -235,6 +236,9 @@ impl Inner {
         for mut pod in pods {
             let path = of_pods.get(&pod.uid);
             self.pod(&mut pod, path, &mut groups, &mut tools);
+            if self.places.tree.per_qos() {
+                sample.groupless.extend(groupless(&pod));
+            }
             // A container without a group has ended since the runtime was asked, or nobody knows what it uses.
             if pod.group.is_some() {
                 pod.containers.retain(|container| container.group.is_some());
@@ -352,6 +356,14 @@ fn outcome(walked: Result<Usage, Stopped>, done: impl FnOnce(Usage) -> WalkOutco
         Err(Stopped::Unfinished) => WalkOutcome::Unfinished,
         Err(Stopped::Failed(problem)) => WalkOutcome::Failed(problem),
     }
+}
+
+/// The containers of the pod whose group is not there.
+fn groupless(pod: &PodSample) -> impl Iterator<Item = GrouplessContainer> {
+    pod.containers.iter().filter(|container| container.group.is_none()).map(|container| GrouplessContainer {
+        id: container.id.clone(),
+        name: format!("{}/{}/{}", pod.namespace, pod.name, container.name),
+    })
 }
 
 /// The group that this process is in; of several hierarchies the one for memory counts.

@@ -56,6 +56,10 @@ pub(in crate::telemetry) async fn families(sources: &Sources, into: &mut Vec<Met
         }
         family.finish(into);
     }
+    let help = "Running containers without a control group, of which there are no statistics, at the last look.";
+    let mut family = Family::gauge("podwright_containers_without_cgroup", help);
+    family.sample(&[], report.groupless as f64);
+    family.finish(into);
 }
 
 fn of_claims(claims: &[(ClaimReference, VolumeStats)], into: &mut Vec<MetricFamily>) {

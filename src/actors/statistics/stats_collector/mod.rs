@@ -24,6 +24,7 @@ use crate::actors::volumes::volume_manager::drivers::CsiVolumes;
 use crate::cri::{ImageFsInfo, ImageService, RuntimeService};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::statistics::figures::Usage;
+use crate::logic::statistics::groupless::Groupless;
 use crate::logic::statistics::rates::Rates;
 use crate::logic::statistics::sample::{Depth, RawSample, Snapshot, Wanted};
 use crate::logic::statistics::volumes::{Figures, Space, VolumeFigures, of_claims};
@@ -111,10 +112,17 @@ pub struct StatsCollector {
     layers: BTreeMap<ContainerId, Usage>,
     volumes: BTreeMap<WalkKey, VolumeThere>,
     spaces: BTreeMap<WalkKey, Space>,
+    told: RuntimeTold,
+    driven: Driven,
+    groupless: Groupless,
+    costs: Costs,
+}
+
+/// The runtime's last answers, and the uptime of each.
+#[derive(Default)]
+struct RuntimeTold {
     disks: Option<(ImageFsInfo, Duration)>,
     sandbox_image: Option<(String, Duration)>,
-    driven: Driven,
-    costs: Costs,
 }
 
 /// The cost of looks, by how much was wanted, and of walks.
@@ -142,9 +150,9 @@ impl Actor for StatsCollector {
             layers: BTreeMap::new(),
             volumes: BTreeMap::new(),
             spaces: BTreeMap::new(),
-            disks: None,
-            sandbox_image: None,
+            told: RuntimeTold::default(),
             driven: Driven::default(),
+            groupless: Groupless::default(),
             costs: Costs::default(),
         }
     }
@@ -220,11 +228,12 @@ impl StatsCollector {
             return;
         }
         let uptime = context.clock().uptime();
-        let known_image = self.sandbox_image.as_ref();
+        let known_image = self.told.sandbox_image.as_ref();
         let needs = steps::Needs {
             wanted,
-            disks: wanted.disks && self.disks.as_ref().is_none_or(|(_, at)| uptime.saturating_sub(*at) >= DISKS_PERIOD),
-            known_disks: self.disks.as_ref().map(|(disks, _)| disks.clone()),
+            disks: wanted.disks
+                && self.told.disks.as_ref().is_none_or(|(_, at)| uptime.saturating_sub(*at) >= DISKS_PERIOD),
+            known_disks: self.told.disks.as_ref().map(|(disks, _)| disks.clone()),
             sandbox_image: wanted.depth == Depth::Everything
                 && known_image.is_none_or(|(_, at)| uptime.saturating_sub(*at) >= SANDBOX_IMAGE_PERIOD),
             volumes: wanted.disks && self.args.volume_period.is_some(),
@@ -243,12 +252,16 @@ impl StatsCollector {
         cost.took += uptime.saturating_sub(look.began);
         cost.cpu += Duration::from_nanos(looked.sample.cpu_ns);
         if let Some(disks) = looked.disks {
-            self.disks = Some((disks, uptime));
+            self.told.disks = Some((disks, uptime));
         }
         if let Some(image) = looked.sandbox_image {
-            self.sandbox_image = Some((image, uptime));
+            self.told.sandbox_image = Some((image, uptime));
         }
         let walks_wanted = look.wanted.disks;
+        if let Some(container) = self.groupless.take(&looked.sample.groupless, uptime) {
+            let count = self.groupless.count();
+            tracing::warn!(container, count, "running containers have no control group, statistics lack them");
+        }
         let writers = Writers::of(&looked.sample);
         look.sample = Some(looked.sample);
         if let Some(volumes) = looked.volumes {
@@ -368,7 +381,7 @@ impl StatsCollector {
             nano_cores,
             layers: self.layers.clone(),
             volumes: self.volume_figures(),
-            sandbox_image: self.sandbox_image.as_ref().map(|(image, _)| image.clone()).unwrap_or_default(),
+            sandbox_image: self.told.sandbox_image.as_ref().map(|(image, _)| image.clone()).unwrap_or_default(),
             sample,
         });
         self.newest = Some((Arc::clone(&snapshot), wanted, began));
@@ -413,7 +426,12 @@ impl StatsCollector {
     fn report(&self) -> StatsReport {
         let figures = self.volume_figures();
         let Costs { looks, walks } = &self.costs;
-        StatsReport { claims: of_claims(figures.values().flatten()), looks: looks.clone(), walks: *walks }
+        StatsReport {
+            claims: of_claims(figures.values().flatten()),
+            looks: looks.clone(),
+            walks: *walks,
+            groupless: self.groupless.count(),
+        }
     }
 
     /// Volumes of claims are told of by `/metrics`, which may be the only one who asks.

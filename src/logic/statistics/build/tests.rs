@@ -102,7 +102,7 @@ pub(in crate::logic::statistics) fn snapshot() -> Snapshot {
         ],
         pods: vec![pod, empty],
         disks: Some(DiskSample { node: disk, logs: None, images: Some(images), containers: None }),
-        cpu_ns: 0,
+        ..RawSample::default()
     };
     let volume = |name: &str, bytes, is_ephemeral, claim: Option<&str>| VolumeFigures {
         name: name.to_owned(),

@@ -219,6 +219,8 @@ fn groups_of_cri_o_are_read_and_the_network_is_that_of_a_container() {
     assert_eq!(group.path, format!("{pod}/crio-c1"));
     let interfaces = sample.pods[0].sandbox.interfaces.as_ref().expect("read");
     assert_eq!((interfaces[0].name.as_str(), interfaces[0].received.bytes), ("eth0", 7));
+    let missed: Vec<_> = sample.groupless.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(missed, ["ns/p/gone"]);
 }
 
 /// The runtime crun puts a container's processes into a group below the one that systemd made.
