@@ -23,6 +23,8 @@ pub struct NodeLook {
     pub devices: Devices,
     /// The runtime's answer about its disks, if it was asked.
     pub disks: Option<ImageFsInfo>,
+    /// Paths whose file systems do not answer.
+    pub silent: Vec<String>,
     /// Pods with limits of local storage, and what they use; empty when no pod has one.
     pub limited: Vec<Candidate>,
 }

@@ -102,6 +102,8 @@ pub struct EvictionManager {
     disks: Option<(ImageFsInfo, Duration)>,
     /// The conditions as others know them.
     pressure: Option<Pressure>,
+    /// Paths whose file systems do not answer, as `NodeStatus` knows them; `None` when it does not.
+    silent: Option<Vec<String>>,
     /// Decisions of the last hour.
     records: EvictionRecords,
     /// The kernel is to tell when memory may run short, from these levels on.
@@ -135,6 +137,7 @@ impl Actor for EvictionManager {
             last: None,
             disks: None,
             pressure: None,
+            silent: Some(vec![]),
             records: EvictionRecords::default(),
             alarm: None,
             rang: false,
@@ -152,6 +155,7 @@ impl Actor for EvictionManager {
     fn receive(&mut self, message: EvictionManagerMsg, context: &mut Context<EvictionManagerMsg>) {
         match message {
             EvictionManagerMsg::Repeat => {
+                self.silent = self.silent.take().filter(Vec::is_empty);
                 if let Some(pressure) = self.pressure.take() {
                     self.tell_pressure(pressure, context);
                 }
@@ -279,6 +283,7 @@ impl EvictionManager {
         let mut next = next_look(monitor.thresholds(), [&before, &look.observations], elapsed, kernel_tells);
         next = findings.due_in.map_or(next, |due_in| next.min(due_in));
         self.tell_pressure(findings.pressure, context);
+        self.tell_silent(look.silent, context);
         self.watch_memory(levels, context);
         self.give_up_overdue(uptime);
         let has_evicted = self.enforce_limits(look.limited, layout, context);
@@ -335,6 +340,23 @@ impl EvictionManager {
             let changed = PodManagerMsg::Eviction(EvictionMsg::PressureChanged(pressure));
             self.pressure = (context.try_tell(&self.args.pod_manager, changed) && is_known).then_some(pressure);
         }
+    }
+
+    /// Names file systems that do not answer, in the log, in the Node's condition and to people who look at this actor.
+    fn tell_silent(&mut self, silent: Vec<String>, context: &Context<EvictionManagerMsg>) {
+        if self.silent.as_ref() == Some(&silent) {
+            return;
+        }
+        match silent.is_empty() {
+            true => tracing::info!("Eviction manager: all file systems answer again"),
+            false => {
+                tracing::warn!(?silent, "Eviction manager: file systems do not answer, their figures are not known")
+            }
+        }
+        let note = (!silent.is_empty()).then(|| format!("file systems that do not answer: {}", silent.join(", ")));
+        context.address().record().set_note(note);
+        let news = NodeStatusMsg::News(NodeNews::SilentDisks(silent.clone()));
+        self.silent = context.try_tell(&self.args.node_status, news).then_some(silent);
     }
 
     /// Garbage goes first; only then a pod.

@@ -156,7 +156,8 @@ pub fn observe(sample: &RawSample, basis: MemoryBasis) -> Observations {
         (Signal::ContainerFsAvailable, Signal::ContainerFsInodesFree, containers),
     ];
     for (space, files, system) in places {
-        if let Some(system) = system {
+        // A disk without a size did not answer.
+        if let Some(system) = system.filter(|system| system.capacity > 0) {
             observe_disk(space, files, &system, &mut found);
         }
     }

@@ -114,6 +114,7 @@ impl Statistics for FixedStatistics {
                 images: order.images.map(of_runtime),
                 containers: order.containers.map(of_runtime),
             }),
+            silent: vec![],
             cpu_ns: 1000,
         })
     }

@@ -1,5 +1,7 @@
 //! [`Statistics`] on Linux. Keeps open the roots of the hierarchies and `/proc`, and the counts of open files.
 
+mod silence;
+
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use self::silence::FILE_SYSTEM_MAX;
 use super::alarm::{AlarmError, Armed};
 use super::files::Reader;
 use super::groups::{Groups, Hierarchies};
@@ -15,19 +18,14 @@ use super::open_files::{Counts, OpenFiles};
 use super::processes::Processes;
 use super::tools::{Tools, open_root};
 use super::walk::{Stopped, walk};
-use super::{
-    Haste, LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers,
-};
+use super::{Haste, LookOrder, SampleError, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
 use crate::logic::eviction::alarm::WatchedGroup;
-use crate::logic::logs::log_path::pod_log_directory_name;
 use crate::logic::model::time::Moment;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
-use crate::logic::statistics::figures::Usage;
+use crate::logic::statistics::figures::{FileSystem, Usage};
 use crate::logic::statistics::groupless::GrouplessContainer;
-use crate::logic::statistics::sample::{
-    Depth, DiskSample, Group, Machine, PodSample, RawSample, RuntimeDisk, System, Wanted,
-};
+use crate::logic::statistics::sample::{Depth, Group, Machine, PodSample, RawSample, System, Wanted};
 use crate::logic::statistics::volumes::{Measure, Space};
 use crate::logic::statistics::walks::WalkKey;
 use crate::platform::files::project_quotas::{Counted, ProjectQuotas};
@@ -36,8 +34,10 @@ use crate::platform::host::blocking;
 use crate::platform::host::clock::Clock;
 use crate::platform::volumes::Patient;
 
-/// How long a file system of its own, which may be at the other end of a network, is waited for.
-const FILE_SYSTEM_MAX: Duration = Duration::from_secs(2);
+/// How long the kernel's own figures are waited for.
+const FIGURES_MAX: Duration = Duration::from_secs(20);
+/// How much longer than its limit a walk may take, before its file system counts as one that does not answer.
+const WALK_SLACK: Duration = Duration::from_secs(2);
 
 /// Where everything is.
 #[derive(Clone, Debug)]
@@ -63,6 +63,8 @@ pub struct Places {
 pub struct LinuxStatistics {
     inner: Arc<Inner>,
     patient: Patient,
+    /// Asks a file system; another function in tests.
+    ask_disk: fn(&Path, &dyn Clock) -> Option<FileSystem>,
     /// Knows what counted volumes use.
     quotas: Option<ProjectQuotas>,
 }
@@ -94,6 +96,7 @@ impl LinuxStatistics {
         Self {
             inner: Arc::new(Inner { places, hierarchies, proc, clock, machine, open_files: Mutex::default() }),
             patient,
+            ask_disk: disks::file_system,
             quotas: None,
         }
     }
@@ -136,8 +139,14 @@ impl Counting {
 #[async_trait]
 impl Statistics for LinuxStatistics {
     async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
-        let inner = Arc::clone(&self.inner);
-        blocking::run(move || inner.look(order)).await
+        let (inner, wanted, pods) = (Arc::clone(&self.inner), order.wanted, order.pods.clone());
+        let key = format!("figures of the node ({:?})", wanted.depth);
+        let look = self.in_time(FIGURES_MAX, key, "read", move || inner.look(wanted, pods));
+        let mut sample = look.await.unwrap_or(Err(SampleError::Silent(FIGURES_MAX)))?;
+        if wanted.disks {
+            self.add_disks(&mut sample, order).await;
+        }
+        Ok(sample)
     }
 
     async fn memory_runs_short(&self, watched: Vec<WatchedGroup>) -> Result<(), AlarmError> {
@@ -165,16 +174,17 @@ impl Statistics for LinuxStatistics {
                 break;
             }
             let inner = Arc::clone(&self.inner);
+            let limit = until.saturating_sub(began).saturating_add(WALK_SLACK);
             let (outcome, cpu) = match place {
                 WalkPlace::Layer(id) => {
-                    let uppers = Arc::clone(&uppers);
+                    let (uppers, of) = (Arc::clone(&uppers), format!("the layer of {id}"));
                     let walk = move || inner.layer(uppers.get(id.as_str()), until, has_pauses);
-                    blocking::run(move || metered(walk)).await
+                    self.walk_one(limit, of, walk).await
                 }
                 WalkPlace::Volume(path, Measure::Walk) => {
-                    let counting = Arc::clone(&counting);
+                    let (counting, of) = (Arc::clone(&counting), path.clone());
                     let walk = move || inner.volume(Path::new(&path), counting.as_ref().as_ref(), until, has_pauses);
-                    blocking::run(move || metered(walk)).await
+                    self.walk_one(limit, of, walk).await
                 }
                 WalkPlace::Volume(path, Measure::FileSystem) => (self.file_system(path).await, Duration::ZERO),
             };
@@ -199,6 +209,17 @@ fn thread_cpu_ns() -> u64 {
 }
 
 impl LinuxStatistics {
+    /// A walk, on a thread of its own: its file system may not answer.
+    async fn walk_one(
+        &self,
+        limit: Duration,
+        of: String,
+        walk: impl FnOnce() -> WalkOutcome + Send + 'static,
+    ) -> (WalkOutcome, Duration) {
+        let walked = self.in_time(limit, of, "walk through", move || metered(walk)).await;
+        walked.unwrap_or_else(|| (WalkOutcome::Failed("its file system does not answer".to_owned()), Duration::ZERO))
+    }
+
     /// Asked on a thread of its own: it may not answer.
     async fn file_system(&self, path: String) -> WalkOutcome {
         let (inner, key) = (Arc::clone(&self.inner), format!("statistics of {path}"));
@@ -215,9 +236,9 @@ impl LinuxStatistics {
 }
 
 impl Inner {
-    fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
+    /// The figures of the kernel alone, which are on no disk.
+    fn look(&self, wanted: Wanted, pods: Vec<PodSample>) -> Result<RawSample, SampleError> {
         let proc = self.proc.as_ref().ok_or(SampleError::NoProc)?;
-        let LookOrder { wanted, pods, images, containers } = order;
         let mut counts = Counts::default();
         if wanted.depth == Depth::Everything {
             std::mem::swap(&mut counts, &mut self.open_files.lock().unwrap_or_else(PoisonError::into_inner));
@@ -243,13 +264,7 @@ impl Inner {
             if pod.group.is_some() {
                 pod.containers.retain(|container| container.group.is_some());
             }
-            if wanted.disks {
-                self.files(&mut pod);
-            }
             sample.pods.push(pod);
-        }
-        if wanted.disks {
-            sample.disks = Some(self.disks(images, containers));
         }
         if wanted.depth == Depth::Everything {
             *self.open_files.lock().unwrap_or_else(PoisonError::into_inner) = tools.processes.into_counts();
@@ -295,36 +310,6 @@ impl Inner {
             if let Some(group) = &mut container.group {
                 group.figures.created = Some(container.created);
             }
-        }
-    }
-
-    /// The pod's log files, and its hosts file.
-    fn files(&self, pod: &mut PodSample) {
-        let clock = &*self.clock;
-        let name = pod_log_directory_name(&pod.namespace, &pod.name, pod.uid.as_str());
-        if let Some(logs) = disks::open(&self.places.pod_logs).and_then(|logs| disks::below(logs, &name)) {
-            pod.logs = disks::files_in(&logs, clock);
-            for container in &mut pod.containers {
-                let folder = disks::below(&logs, &container.name);
-                container.logs = folder.and_then(|folder| disks::files_in(&folder, clock));
-            }
-        }
-        let folder = disks::open(&self.places.root_dir.join("pods"));
-        let folder = folder.and_then(|pods| disks::below(pods, pod.uid.as_str()));
-        pod.hosts_file = folder.and_then(|folder| disks::file_in(&folder, "etc-hosts", clock));
-    }
-
-    fn disks(&self, images: Option<RuntimeDiskAt>, containers: Option<RuntimeDiskAt>) -> DiskSample {
-        let clock = &*self.clock;
-        let of_runtime = |disk: RuntimeDiskAt| RuntimeDisk {
-            file_system: disks::file_system(&self.places.root.join(disk.path.trim_start_matches('/')), clock),
-            ..disk.told
-        };
-        DiskSample {
-            node: disks::file_system(&self.places.root_dir, clock).unwrap_or_default(),
-            logs: disks::file_system(&self.places.pod_logs, clock),
-            images: images.map(of_runtime),
-            containers: containers.map(of_runtime),
         }
     }
 

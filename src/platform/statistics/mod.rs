@@ -120,6 +120,9 @@ pub enum SampleError {
     /// The node's own group cannot be read.
     #[error("read the node's control group: it is not there")]
     NoRootGroup,
+    /// The kernel does not answer, or an earlier look has not ended.
+    #[error("read the figures of the node: no answer within {}s", .0.as_secs())]
+    Silent(Duration),
 }
 
 /// See the module.
@@ -128,7 +131,7 @@ pub trait Statistics: Send + Sync {
     /// Looks once at everything that is wanted.
     ///
     /// # Errors
-    /// When not even the node's own group can be read.
+    /// When not even the node's own group can be read in time.
     async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError>;
 
     /// Waits until one of these groups may have reached its level: its use has, or tasks wait for memory, or the group is at

@@ -25,6 +25,8 @@ use crate::platform::statistics::{self, Statistics};
 
 /// How long another actor may take to answer.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
+/// How long the figures of the node may take.
+const LOOK_LIMIT: Duration = Duration::from_secs(30);
 /// How long the runtime may take to say where its file systems are.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(10);
 /// How long a look for garbage and its removal may take.
@@ -56,9 +58,12 @@ pub(super) async fn look(order: LookOrder) -> Result<Box<NodeLook>, String> {
     let told = disks.as_ref().or(order.known_disks.as_ref());
     let (images, containers) = told.map(runtime_places).unwrap_or_default();
     let look = statistics::LookOrder { wanted: Wanted::NODE, pods: vec![], images, containers };
-    let sample = order.statistics.look(look).await.map_err(|error| error.to_string())?;
+    let sample = tokio::time::timeout(LOOK_LIMIT, order.statistics.look(look)).await;
+    let sample = sample.map_err(|_| format!("no answer within {} s", LOOK_LIMIT.as_secs()))?;
+    let sample = sample.map_err(|error| error.to_string())?;
     let device = |disk: Option<&crate::logic::statistics::sample::RuntimeDisk>| disk?.file_system.map(|on| on.device);
-    let devices = sample.disks.as_ref().map(|disks| Devices {
+    // A layout is learned once: not from a look that a disk did not answer.
+    let devices = sample.disks.as_ref().filter(|_| sample.silent.is_empty()).map(|disks| Devices {
         node: disks.node.device,
         images: device(disks.images.as_ref()),
         containers: device(disks.containers.as_ref()),
@@ -68,7 +73,8 @@ pub(super) async fn look(order: LookOrder) -> Result<Box<NodeLook>, String> {
         None => vec![],
     };
     let (observations, memory) = (observe(&sample, order.memory), memory_use(&sample));
-    Ok(Box::new(NodeLook { observations, memory, devices: devices.unwrap_or_default(), disks, limited }))
+    let devices = devices.unwrap_or_default();
+    Ok(Box::new(NodeLook { observations, memory, devices, disks, silent: sample.silent, limited }))
 }
 
 /// The runtime's answer about its disks; `None` when there is none in time.

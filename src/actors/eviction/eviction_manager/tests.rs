@@ -26,6 +26,8 @@ struct Figures {
     fixed: FixedStatistics,
     clock: Arc<dyn Clock>,
     alarm: Option<Notify>,
+    /// The first look gets no answer.
+    hangs_first: bool,
     /// When each look began, in seconds of uptime.
     looks: Mutex<Vec<f64>>,
 }
@@ -33,7 +35,14 @@ struct Figures {
 #[async_trait]
 impl Statistics for Figures {
     async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
-        self.looks.lock().expect("not poisoned").push(self.clock.uptime().as_secs_f64());
+        let number = {
+            let mut looks = self.looks.lock().expect("not poisoned");
+            looks.push(self.clock.uptime().as_secs_f64());
+            looks.len()
+        };
+        if self.hangs_first && number == 1 {
+            std::future::pending::<()>().await;
+        }
         tokio::time::sleep(LOOK).await;
         self.fixed.look(order).await
     }
@@ -51,9 +60,16 @@ impl Statistics for Figures {
 
 /// The manager of such a node of 8 GiB, with this threshold.
 fn started(alarm: Option<Notify>, threshold: &str) -> (PlayedAgent, Arc<Figures>) {
+    started_with(threshold, |figures| figures.alarm = alarm)
+}
+
+fn started_with(threshold: &str, adjust: impl FnOnce(&mut Figures)) -> (PlayedAgent, Arc<Figures>) {
     let clock = paused_clock();
     let fixed = FixedStatistics::new(Arc::clone(&clock));
-    let figures = Arc::new(Figures { fixed, clock: Arc::clone(&clock), alarm, looks: Mutex::default() });
+    let (looks, hangs_first) = (Mutex::default(), false);
+    let mut figures = Figures { fixed, clock: Arc::clone(&clock), alarm: None, hangs_first, looks };
+    adjust(&mut figures);
+    let figures = Arc::new(figures);
     let played = played_agent_with(ObjectServer::default().api(), clock, None, |settings, adapters| {
         let (value, grace) = (Portion::parse(threshold).expect("a value"), Duration::ZERO);
         let threshold = Threshold { signal: Signal::MemoryAvailable, value, grace, reclaim_min: None };
@@ -88,3 +104,13 @@ async fn memory_is_looked_at_often_where_the_kernel_refuses_to_tell() {
     let looks = figures.looks.lock().expect("not poisoned").clone();
     assert!(looks.len() >= 9, "every 2 s, and each takes a second: {looks:?}");
 }
+
+/// A kernel that does not answer once does not stop evictions for ever.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_gets_no_answer_is_followed_by_another() {
+    let (_played, figures) = started_with("1Gi", |figures| figures.hangs_first = true);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let looks = figures.looks.lock().expect("not poisoned").clone();
+    assert!(looks.len() >= 2, "{looks:?}");
+}
+

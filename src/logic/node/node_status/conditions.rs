@@ -23,8 +23,8 @@ pub struct Problems {
     pub shutdown: Option<String>,
     /// Resources whose capacity is not known.
     pub missing_capacity: Vec<String>,
-    /// The settings that the host cannot enforce; a warning, not a reason.
-    pub unenforced: Option<String>,
+    /// Settings that the host cannot enforce, and disks that do not answer: no reasons.
+    pub warnings: Vec<String>,
 }
 
 struct Wording {
@@ -109,8 +109,8 @@ pub fn set_ready(status: &mut NodeStatus, problems: &Problems, node: &str, now: 
     let why = problems.text();
     let ready = why.is_none();
     let mut message = why.unwrap_or_else(|| "kubelet is posting ready status".to_owned());
-    if let Some(unenforced) = &problems.unenforced {
-        message = format!("{message}. WARNING: {unenforced}");
+    for warning in &problems.warnings {
+        message = format!("{message}. WARNING: {warning}");
     }
     let mut condition = NodeCondition {
         type_: READY.to_owned(),
@@ -267,7 +267,7 @@ mod tests {
             assert_eq!(problems.text().as_deref(), expected);
         }
         let mut status = NodeStatus::default();
-        let soft = Problems { unenforced: text("CPU hardcapping unsupported"), ..Problems::default() };
+        let soft = Problems { warnings: vec!["CPU hardcapping unsupported".to_owned()], ..Problems::default() };
         set_ready(&mut status, &soft, "n", at(1));
         let expected = "kubelet is posting ready status. WARNING: CPU hardcapping unsupported";
         assert_eq!(found(&status, "Ready").message.as_deref(), Some(expected));

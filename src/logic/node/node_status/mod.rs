@@ -160,8 +160,13 @@ fn problems(told: &Told, missing_capacity: Vec<String>) -> conditions::Problems 
         storage: told.storage_problem.clone(),
         shutdown: told.shutdown_problem.clone(),
         missing_capacity,
-        unenforced: told.unenforced.clone(),
+        warnings: told.unenforced.iter().cloned().chain(silent_disks(&told.silent_disks)).collect(),
     }
+}
+
+/// Names the disks that do not answer. The node goes on with those that do.
+fn silent_disks(paths: &[String]) -> Option<String> {
+    (!paths.is_empty()).then(|| format!("file systems do not answer: {}", paths.join(", ")))
 }
 
 /// The Event that a change of `spec.unschedulable` is worth (NODE-61).

@@ -25,6 +25,8 @@ pub enum NodeNews {
     ShutdownProblem(Option<String>),
     /// The settings that the host cannot enforce; from the resource manager.
     Unenforced(Option<String>),
+    /// Paths whose file systems do not answer; from the eviction manager.
+    SilentDisks(Vec<String>),
 }
 
 /// See the module.
@@ -49,6 +51,8 @@ pub struct Told {
     pub shutdown_problem: Option<String>,
     /// The settings that the host cannot enforce.
     pub unenforced: Option<String>,
+    /// Paths whose file systems do not answer.
+    pub silent_disks: Vec<String>,
 }
 
 impl Told {
@@ -66,6 +70,7 @@ impl Told {
             NodeNews::StorageProblem(problem) => self.storage_problem = problem,
             NodeNews::ShutdownProblem(problem) => self.shutdown_problem = problem,
             NodeNews::Unenforced(unenforced) => self.unenforced = unenforced,
+            NodeNews::SilentDisks(silent) => self.silent_disks = silent,
         }
         (!was_ready && self.has_no_problem()) || was_ending != self.shutdown_problem.is_some() || is_awaited
     }

@@ -6,9 +6,10 @@ use std::os::fd::AsFd;
 use super::*;
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::model::time::Moment;
-use crate::logic::statistics::sample::{ContainerSample, SandboxSample};
+use crate::logic::statistics::sample::{ContainerSample, RuntimeDisk, SandboxSample};
 use crate::platform::files::project_quotas::testing::PlayedQuotas;
 use crate::platform::host::clock::SystemClock;
+use crate::platform::statistics::RuntimeDiskAt;
 
 struct Node {
     folder: tempfile::TempDir,
@@ -56,8 +57,14 @@ impl Node {
 
     fn look(&self, wanted: Wanted) -> RawSample {
         let order = LookOrder { wanted, pods: vec![pod()], images: None, containers: None };
-        self.statistics().inner.look(order).expect("looked")
+        asked(&self.statistics(), order).expect("looked")
     }
+}
+
+/// A look, on a runtime of one thread, where calls run in place.
+fn asked(statistics: &LinuxStatistics, order: LookOrder) -> Result<RawSample, SampleError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(statistics.look(order))
 }
 
 fn pod() -> PodSample {
@@ -266,7 +273,7 @@ fn evi_06_what_is_left_on_the_node_is_read_alone() {
             write(&node, group, "");
         }
         let order = LookOrder { wanted: Wanted::NODE, pods: vec![], images: None, containers: None };
-        let look = || node.statistics().inner.look(order.clone()).expect("looked");
+        let look = || asked(&node.statistics(), order.clone()).expect("looked");
         let sample = look();
         let systems: Vec<_> = sample.systems.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(systems, [System::Pods], "{version:?}: the agent's own group is not asked");
@@ -308,7 +315,7 @@ fn names_that_lead_elsewhere_are_not_followed() {
     hostile.name = "p_u-1/../ns_p".to_owned();
     hostile.containers[0].name = "../../..".to_owned();
     let order = LookOrder { wanted: Wanted::SUMMARY, pods: vec![hostile], images: None, containers: None };
-    let sample = node.statistics().inner.look(order).expect("looked");
+    let sample = asked(&node.statistics(), order).expect("looked");
     assert_eq!((sample.pods[0].logs, sample.pods[0].containers[0].logs), (None, None));
 }
 
@@ -316,7 +323,7 @@ fn names_that_lead_elsewhere_are_not_followed() {
 fn without_control_groups_there_is_an_error() {
     let node = Node::new(CgroupVersion::V1, CgroupDriver::Cgroupfs);
     let order = LookOrder { wanted: Wanted::RESOURCES, pods: vec![], images: None, containers: None };
-    let outcome = node.statistics().inner.look(order);
+    let outcome = asked(&node.statistics(), order);
     assert_eq!(outcome, Err(SampleError::NoRootGroup));
 }
 
@@ -372,4 +379,28 @@ async fn evi_26_counted_volumes_are_not_walked_through() {
     off.set_project(disks::open(&pods.join("counted")).expect("there").as_fd(), 7);
     assert_eq!(inodes(&statistics(off).walk(places(), haste).await), [2, 2]);
     assert_eq!(inodes(&node.statistics().walk(places(), haste).await), [2, 2]);
+}
+
+/// A disk that does not answer costs its own figures. The test would not end if anybody waited for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_disk_that_does_not_answer_is_named_and_the_rest_is_told() {
+    let node = Node::new(CgroupVersion::V2, CgroupDriver::Cgroupfs);
+    second(&node, "", "");
+    node.write("images/blob", "x");
+    let mut statistics = node.statistics();
+    statistics.ask_disk = |path, clock| match path.ends_with("images") {
+        true => loop {
+            std::thread::park();
+        },
+        false => disks::file_system(path, clock),
+    };
+    let images = RuntimeDiskAt { path: "/images".to_owned(), told: RuntimeDisk::default() };
+    let order = LookOrder { wanted: Wanted::NODE, pods: vec![], images: Some(images), containers: None };
+    for _ in 0..2 {
+        let sample = statistics.look(order.clone()).await.expect("looked");
+        assert_eq!(sample.silent, [node.folder.path().join("images").display().to_string()]);
+        let disks = sample.disks.expect("looked at");
+        assert!(disks.node.capacity > 0 && disks.images.is_some_and(|images| images.file_system.is_none()));
+        assert!(sample.node.group.figures.memory.is_some());
+    }
 }
