@@ -234,6 +234,7 @@ impl Host {
     }
 }
 
+pub mod alone;
 pub mod blocking;
 pub mod chance;
 pub mod clock;

@@ -1,14 +1,16 @@
 //! The host's facts for the status of the Node object: sizes, identities, versions, addresses.
 //!
-//! Read by `NodeStatus`. Keeps where to look, nothing that it read.
+//! Read by `NodeStatus`. Keeps where to look, and the last answers: a disk that does not answer must not hold up a heartbeat.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::alone::Alone;
 use super::blocking;
 use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::network::node_addresses::{AddressFacts, AddressSettings};
@@ -19,6 +21,10 @@ use crate::platform::host::{Host, HostError};
 
 /// How long the node's name is looked up: a name server that is away must not hold up a heartbeat.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
+/// How long the size of the file system for pods is waited for.
+const STORAGE_MAX: Duration = Duration::from_secs(2);
+/// How long everything else is waited for, of which some is in files of the host's disk.
+const HOST_MAX: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[async_trait]
@@ -109,12 +115,25 @@ impl NodeFacts for FixedNodeFacts {
 pub struct LinuxNodeFacts {
     host: Host,
     storage: PathBuf,
+    /// Measures a file system; another function in tests.
+    size_of: fn(&Path) -> Option<i64>,
+    sizing: Alone,
+    reading: Alone,
+    last: Arc<Mutex<LastFacts>>,
+}
+
+/// The last answers.
+#[derive(Debug, Default)]
+struct LastFacts {
+    host: Option<HostFacts>,
+    storage_bytes: Option<i64>,
 }
 
 impl LinuxNodeFacts {
     /// Facts of `host`, whose space for pods is the file system that holds the folder `storage`.
     pub fn new(host: Host, storage: PathBuf) -> Self {
-        Self { host, storage }
+        let (sizing, reading, last) = (Alone::default(), Alone::default(), Arc::default());
+        Self { host, storage, size_of, sizing, reading, last }
     }
 
     fn machine(&self) -> Result<Machine, HostError> {
@@ -137,21 +156,40 @@ impl LinuxNodeFacts {
 
     /// The size of the file system for pods.
     pub fn storage_bytes(&self) -> Option<i64> {
-        let told = match nix::sys::statvfs::statvfs(&self.storage).map_err(std::io::Error::from) {
-            Ok(told) => told,
-            Err(error) => {
-                tracing::warn!(folder = %self.storage.display(), %error, "the size of the file system is not known");
-                return None;
+        (self.size_of)(&self.storage)
+    }
+
+    /// The size as it is now; as it was where the file system does not answer.
+    async fn known_storage_bytes(&self) -> Option<i64> {
+        let facts = self.clone();
+        let told = self.sizing.run(STORAGE_MAX, move || facts.storage_bytes()).await;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match told {
+            Some(told) => last.storage_bytes = told,
+            None => tracing::warn!(folder = %self.storage.display(), "the file system does not answer"),
+        }
+        last.storage_bytes
+    }
+
+    /// The facts but for the size of storage; the last ones where the host's files cannot be read in time.
+    async fn known_host(&self, addresses: &AddressSettings, resolved: Option<Vec<IpAddr>>) -> HostFacts {
+        let (facts, addresses) = (self.clone(), addresses.clone());
+        let told = self.reading.run(HOST_MAX, move || facts.read_blocking(&addresses, resolved)).await;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match told {
+            Some(told) => last.host.insert(told).clone(),
+            None => {
+                tracing::warn!(limit = ?HOST_MAX, "the host's facts cannot be read in time");
+                last.host.clone().unwrap_or_else(unknown_host)
             }
-        };
-        i64::try_from(told.blocks().saturating_mul(told.fragment_size())).ok()
+        }
     }
 
     fn read_blocking(&self, addresses: &AddressSettings, resolved: Option<Vec<IpAddr>>) -> HostFacts {
         HostFacts {
             machine: self.machine().map_err(|error| error.to_string()),
             versions: self.versions().map_err(|error| error.to_string()),
-            storage_bytes: self.storage_bytes(),
+            storage_bytes: None,
             addresses: Self::addresses_blocking(addresses, resolved),
         }
     }
@@ -183,8 +221,9 @@ impl LinuxNodeFacts {
 impl NodeFacts for LinuxNodeFacts {
     async fn read(&self, addresses: &AddressSettings) -> HostFacts {
         let resolved = resolved(addresses).await;
-        let (facts, addresses) = (self.clone(), addresses.clone());
-        blocking::run(move || facts.read_blocking(&addresses, resolved)).await
+        let both = futures_util::future::join(self.known_host(addresses, resolved), self.known_storage_bytes());
+        let (host, storage_bytes) = both.await;
+        HostFacts { storage_bytes, ..host }
     }
 
     async fn addresses(&self, settings: &AddressSettings) -> AddressFacts {
@@ -197,6 +236,24 @@ impl NodeFacts for LinuxNodeFacts {
         let host = self.host.clone();
         blocking::run(move || host.topology()).await
     }
+}
+
+fn size_of(folder: &Path) -> Option<i64> {
+    let told = match nix::sys::statvfs::statvfs(folder).map_err(std::io::Error::from) {
+        Ok(told) => told,
+        Err(error) => {
+            tracing::warn!(folder = %folder.display(), %error, "the size of the file system is not known");
+            return None;
+        }
+    };
+    i64::try_from(told.blocks().saturating_mul(told.fragment_size())).ok()
+}
+
+/// A host whose files never answered.
+fn unknown_host() -> HostFacts {
+    let problem = || "the host's files do not answer".to_owned();
+    let addresses = AddressFacts { unresolved: true, ..AddressFacts::default() };
+    HostFacts { machine: Err(problem()), versions: Err(problem()), storage_bytes: None, addresses }
 }
 
 /// The addresses of the node's name, where that counts; `None` where nobody says so in time.
@@ -239,6 +296,22 @@ mod tests {
         let topology = facts.topology().await.expect("told");
         assert_eq!(i64::try_from(topology.cpus.len()).expect("few"), machine.cpus);
         assert!(topology.cpu_topology().is_ok() && !topology.nodes.is_empty());
+    }
+
+    /// The first look gets an answer, the next ones never do. The test would not end if anybody waited for them.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_disk_that_does_not_answer_keeps_its_size_and_nothing_else_waits() {
+        let mut facts = LinuxNodeFacts::new(Host::default(), PathBuf::from("/"));
+        let settings = AddressSettings { hostname: "10.0.0.9".to_owned(), ..AddressSettings::default() };
+        let before = facts.read(&settings).await;
+        assert!(before.storage_bytes.is_some());
+        facts.size_of = |_| loop {
+            std::thread::park();
+        };
+        for _ in 0..2 {
+            let told = facts.read(&settings).await;
+            assert_eq!((told.storage_bytes, told.machine.is_ok()), (before.storage_bytes, true));
+        }
     }
 
     #[tokio::test]
