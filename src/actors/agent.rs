@@ -16,6 +16,7 @@ use crate::platform::cluster::objects::Objects;
 use crate::platform::cluster::offline_store::OfflineStore;
 use crate::platform::files::checkpoints::Checkpoints;
 use crate::platform::host::chance::Chance;
+use crate::platform::host::kernel_log::KernelLog;
 use crate::platform::host::logind::Logind;
 use crate::platform::host::node_facts::NodeFacts;
 use crate::platform::host::systemd::ServiceManager;
@@ -177,6 +178,8 @@ pub struct NodeAdapters {
     pub placement: Arc<dyn ProcessPlacement>,
     /// Shutdowns of the machine.
     pub logind: Arc<dyn Logind>,
+    /// The kernel's log.
+    pub kernel_log: Arc<dyn KernelLog>,
 }
 
 /// All that the agent is made of. `wiring` gives each actor its own of it.

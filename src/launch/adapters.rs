@@ -24,6 +24,7 @@ use crate::platform::files::project_quotas::{KernelQuotas, ProjectQuotas};
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::chance::SystemChance;
 use crate::platform::host::clock::Clock;
+use crate::platform::host::kernel_log::LinuxKernelLog;
 use crate::platform::host::logind::SystemLogind;
 use crate::platform::host::node_facts::LinuxNodeFacts;
 use crate::platform::host::systemd::Systemd;
@@ -111,6 +112,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
             objects: local_objects(flags),
         },
         node: NodeAdapters {
+            kernel_log: Arc::new(LinuxKernelLog::default()),
             statistics: Arc::new(statistics),
             facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
             network_rules: Arc::new(Iptables::default()),

@@ -1,15 +1,17 @@
 //! To `EvictionManager`.
 
-use super::{Ended, describe};
+use super::{Ended, Panicked, describe};
 use ractor::RpcReplyPort;
 
 use crate::cri::ImageFsInfo;
 use crate::logic::eviction::EvictionSettings;
 use crate::logic::eviction::layout::Devices;
+use crate::logic::eviction::oom_kill::SystemOomKill;
 use crate::logic::eviction::ranking::Candidate;
 use crate::logic::eviction::record::EvictionRecord;
 use crate::logic::eviction::signal::{MemoryUse, Observations};
 use crate::logic::model::ids::PodUid;
+use crate::platform::host::kernel_log::KernelLogError;
 use crate::platform::statistics::AlarmError;
 
 /// The findings of a look at the node.
@@ -36,6 +38,17 @@ pub enum EvictionWait {
     LookDue,
     /// `PodManager` may have room by now for evictions that it refused.
     OrderAgain,
+    /// Before the kernel's log is opened again.
+    KernelLogDue,
+}
+
+/// News of the kernel's log.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum KernelNews {
+    /// The machine ran out of memory, and the kernel killed a process.
+    OomKilled(SystemOomKill),
+    /// The log cannot be read any more.
+    LogEnded(Result<KernelLogError, Panicked>),
 }
 
 /// See the module.
@@ -65,6 +78,9 @@ pub enum EvictionManagerMsg {
     Reclaimed(Ended<Box<NodeLook>>),
     /// From itself: the pods that may be evicted, and what they use.
     Measured(Ended<Vec<Candidate>>),
+    /// From its own operation: news of the kernel's log.
+    #[strum(transparent)]
+    Kernel(KernelNews),
     /// From `PodManager`: a pod that the node itself ends has ended, and its volumes and cgroup are gone.
     PodOver(PodUid),
 }

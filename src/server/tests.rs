@@ -49,6 +49,7 @@ use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::cluster::objects::Standalone;
 use crate::platform::files::checkpoints::FileCheckpoints;
 use crate::platform::host::chance::SystemChance;
+use crate::platform::host::kernel_log::NoKernelLog;
 use crate::platform::host::systemd::ServiceManager;
 use crate::platform::images::LinuxImageHost;
 use crate::platform::logs::container_logs::LinuxContainerLogs;
@@ -181,6 +182,7 @@ impl Node {
             },
             sources: SourceAdapters { folder: None, url: None, objects: None },
             node: NodeAdapters {
+                kernel_log: Arc::new(NoKernelLog),
                 statistics: Arc::new(crate::platform::statistics::FixedStatistics::new(clock.clone())),
                 facts: Arc::new(crate::platform::host::node_facts::FixedNodeFacts::of_a_small_node()),
                 network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),

@@ -44,6 +44,7 @@ use crate::messages::root::RootMsg;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::cluster::objects::Standalone;
 use crate::platform::cluster::offline_store::{OfflineStore, RememberedObjects};
+use crate::platform::host::kernel_log::NoKernelLog;
 use crate::platform::host::node_facts::FixedNodeFacts;
 use crate::platform::observer::{Observation, Observer};
 use crate::sim::node::NODE_NAME;
@@ -267,6 +268,7 @@ impl Incarnation {
                 objects: is_local.then(|| outlet.clone() as _),
             },
             node: NodeAdapters {
+                kernel_log: Arc::new(NoKernelLog),
                 statistics: outlet.clone(),
                 network_rules: outlet.clone(),
                 placement: outlet.clone(),

@@ -34,6 +34,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "platform::network::network_probe",
             "platform::cluster::kube_api",
             "platform::statistics",
+            "platform::host::kernel_log",
             "platform::host::logind",
         ],
     ),

@@ -4,6 +4,7 @@
 //! begin anew. One thing is under way at a time: a look, a reclaim, or a measurement of the candidates. As upstream, one pod
 //! goes a round, and the next round waits until that pod is over; looks go on meanwhile.
 
+mod kernel_log;
 mod orders;
 mod steps;
 mod waking;
@@ -44,6 +45,7 @@ use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
 use crate::messages::runtime::container_gc::ContainerGcMsg;
 use crate::messages::stats_collector::StatsCollectorMsg;
+use crate::platform::host::kernel_log::KernelLog;
 use crate::platform::observer::{Observation, Observer};
 use crate::platform::statistics::Statistics;
 
@@ -58,6 +60,8 @@ pub struct Args {
     pub settings: EvictionSettings,
     /// The kernel's figures.
     pub statistics: Arc<dyn Statistics>,
+    /// The kernel's log, for kills that came before any eviction.
+    pub kernel_log: Arc<dyn KernelLog>,
     /// The runtime, for where its file systems are.
     pub images: Arc<dyn ImageService>,
     /// Counts evictions.
@@ -146,6 +150,7 @@ impl Actor for EvictionManager {
             leaving: Leaving::default(),
             aftermath: None,
         };
+        manager.follow_kernel_log(context);
         if !manager.args.settings.thresholds.is_empty() || manager.args.settings.local_storage {
             manager.look(context);
         }
@@ -189,6 +194,8 @@ impl Actor for EvictionManager {
                 }
             },
             EvictionManagerMsg::Due(EvictionWait::OrderAgain) => self.give_orders(context),
+            EvictionManagerMsg::Due(EvictionWait::KernelLogDue) => self.follow_kernel_log(context),
+            EvictionManagerMsg::Kernel(news) => self.take_kernel_news(news, context),
             EvictionManagerMsg::PodOver(uid) => {
                 if self.leaving.over(&uid) {
                     tracing::info!("Eviction manager: pods successfully cleaned up");

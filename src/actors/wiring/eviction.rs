@@ -11,6 +11,7 @@ pub fn eviction_manager_args(agent: &Agent) -> eviction_manager::Args {
     eviction_manager::Args {
         settings: agent.settings.resources.eviction.clone(),
         statistics: Arc::clone(&adapters.node.statistics),
+        kernel_log: Arc::clone(&adapters.node.kernel_log),
         images: Arc::clone(&adapters.images),
         observer: Arc::clone(&adapters.observer),
         pod_manager: to.pod_manager.clone(),

@@ -188,6 +188,8 @@ reasons! {
     // Eviction.
     /// The node has less left than a threshold says, and reclaims.
     EvictionThresholdMet,
+    /// The machine ran out of memory, and the kernel killed a process.
+    SystemOOM,
     /// The pod ends because the node runs short, or because the pod uses more storage than it may.
     Evicted,
 }

@@ -15,6 +15,7 @@ pub mod layout;
 pub mod leaving;
 pub mod message;
 pub mod monitor;
+pub mod oom_kill;
 pub mod pace;
 pub mod ranking;
 pub mod record;

@@ -238,6 +238,7 @@ pub mod alone;
 pub mod blocking;
 pub mod chance;
 pub mod clock;
+pub mod kernel_log;
 pub mod kernel_tunables;
 pub mod lock_file;
 pub mod logind;

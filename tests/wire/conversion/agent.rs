@@ -235,6 +235,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
             statistics: Arc::new(podwright::platform::statistics::FixedStatistics::new(Arc::clone(trace.clock()))),
             facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             network_rules: Arc::new(podwright::platform::network::network_rules::NoNetworkRules),
+            kernel_log: Arc::new(podwright::platform::host::kernel_log::NoKernelLog),
             placement: Arc::new(podwright::platform::cgroup::process_placement::NoPlacement),
             logind: Arc::new(podwright::platform::host::logind::NoLogind),
         },

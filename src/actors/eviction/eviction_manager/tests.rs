@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::*;
+use crate::actors::kit::trace::Cause;
 use crate::actors::node::tests::{PlayedAgent, paused_clock, played_agent_with};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
@@ -16,6 +17,7 @@ use crate::logic::statistics::sample::RawSample;
 use crate::logic::statistics::walks::WalkKey;
 use crate::messages::root::Child;
 use crate::platform::host::clock::Clock;
+use crate::platform::host::kernel_log::{KernelLine, KernelLogError};
 use crate::platform::statistics::{AlarmError, FixedStatistics, Haste, LookOrder, SampleError, WalkPlace, Walked};
 
 /// How long a look takes.
@@ -114,3 +116,42 @@ async fn a_look_that_gets_no_answer_is_followed_by_another() {
     assert!(looks.len() >= 2, "{looks:?}");
 }
 
+/// A kernel that has said these lines, and says no more.
+struct Spoken(Mutex<Vec<KernelLine>>);
+
+#[async_trait]
+impl KernelLog for Spoken {
+    async fn next(&self) -> Result<Vec<KernelLine>, KernelLogError> {
+        let lines = std::mem::take(&mut *self.0.lock().expect("not poisoned"));
+        if lines.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        Ok(lines)
+    }
+}
+
+/// RES-61: a kill of the last minutes is an Event of the node. An old one is not, nor what a process writes into the log.
+#[tokio::test(start_paused = true)]
+async fn res_61_a_kill_of_the_machine_is_an_event_of_the_node() {
+    let report = |age, is_kernels, pid: u32| {
+        let texts =
+            ["a invoked oom-killer: order=0".to_owned(), format!("Out of memory: Killed process {pid} (web) x:1")];
+        texts.map(|text| KernelLine { age: Duration::from_secs(age), is_kernels, text })
+    };
+    let lines = [report(301, true, 1), report(299, true, 2), report(0, false, 3)].concat();
+    let played = played_agent_with(ObjectServer::default().api(), paused_clock(), None, |_, adapters| {
+        adapters.node.kernel_log = Arc::new(Spoken(Mutex::new(lines)));
+    });
+    start_alone(Child::EvictionManager, &played.agent);
+    start_alone(Child::EventRecorder, &played.agent);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let recorder = &played.agent.directory.event_recorder;
+    let last = |reply| EventRecorderMsg::Last(None, reply);
+    let events = recorder.ask(Cause::outside("test"), Duration::from_secs(5), last).await.expect("answered");
+    let events: Vec<_> = events
+        .expect("no watcher")
+        .iter()
+        .map(|one| (one.event.reason.to_string(), one.event.message.clone()))
+        .collect();
+    assert_eq!(events, [("SystemOOM".to_owned(), "System OOM encountered, victim process: web, pid: 2".to_owned())]);
+}

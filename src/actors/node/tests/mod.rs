@@ -36,6 +36,7 @@ use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::files::checkpoints::FileCheckpoints;
 use crate::platform::host::chance::Chance;
 use crate::platform::host::clock::Clock;
+use crate::platform::host::kernel_log::NoKernelLog;
 use crate::platform::host::node_facts::FixedNodeFacts;
 use crate::platform::images::LinuxImageHost;
 use crate::platform::logs::container_logs::LinuxContainerLogs;
@@ -168,6 +169,7 @@ pub(in crate::actors) fn played_agent_with(
         },
         sources: SourceAdapters { folder: None, url: None, objects: None },
         node: NodeAdapters {
+            kernel_log: Arc::new(NoKernelLog),
             statistics: Arc::new(FixedStatistics::new(Arc::clone(trace.clock()))),
             facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),

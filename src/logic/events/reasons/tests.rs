@@ -97,6 +97,7 @@ const UPSTREAM_ELSEWHERE: &[(&str, &str)] = &[
     ("NodeHasNoDiskPressure", "nodestatus"),
     ("NodeHasSufficientMemory", "nodestatus"),
     ("NodeHasSufficientPID", "nodestatus"),
+    ("SystemOOM", "oom"),
 ];
 
 /// Words of our own, each with why there is no word of upstream for it.
