@@ -2,7 +2,7 @@
 //!
 //! The tree may be a container's work, and may change while it is walked: links are not followed, other file systems are not
 //! entered, and one directory is open at a time however deep they nest. The way up is taken only to the directory that the
-//! way down was taken from. Bounded by time and by entries.
+//! way down was taken from. Bounded by time, by entries, and by the names that are kept of directories still to be walked.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -18,6 +18,13 @@ use crate::platform::host::clock::Clock;
 
 /// The most entries of one walk.
 const ENTRIES_MAX: u64 = 5_000_000;
+/// The most names of directories that are kept at once. Each directory adds one at least; the others of it are read again
+/// when there is room.
+const NAMES_MAX: usize = 65_536;
+/// The most directories one in another.
+const DEPTH_MAX: usize = 65_536;
+/// The most files with several names: the walk counts each of them once.
+const LINKED_MAX: usize = 1_000_000;
 /// How often the time is looked at, in entries; they take half a millisecond.
 const ENTRIES_PER_LOOK: u64 = 256;
 /// The pause between two parts of a walk that nobody waits for: it takes a third of a processor at most.
@@ -35,7 +42,20 @@ pub(super) enum Stopped {
 /// A directory on the way down: which it is, and which of those in it are still to be walked.
 struct Level {
     inode: u64,
-    left: Vec<CString>,
+    left: Part,
+}
+
+/// Names of directories in one, and the place from which on it was not read yet.
+#[derive(Debug, Default)]
+struct Part {
+    names: Vec<CString>,
+    rest: Option<i64>,
+}
+
+impl Part {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.rest.is_none()
+    }
 }
 
 struct Walk<'a> {
@@ -45,50 +65,64 @@ struct Walk<'a> {
     device: u64,
     usage: Usage,
     entries: u64,
+    names_max: usize,
+    /// Names of directories that are kept.
+    names: usize,
     /// Files with several names that were counted.
     seen: BTreeSet<u64>,
 }
 
 /// Walks until the agent's uptime is `until`, with pauses or without.
 pub(super) fn walk(root: OwnedFd, clock: &dyn Clock, until: Duration, has_pauses: bool) -> Result<Usage, Stopped> {
-    let stat = rustix::fs::fstat(&root).map_err(failed)?;
-    let mut walk = Walk {
-        clock,
-        until,
-        has_pauses,
-        device: stat.st_dev,
-        usage: Usage::default(),
-        entries: 0,
-        seen: BTreeSet::new(),
-    };
-    walk.count(&stat)?;
-    let mut here = root;
-    let mut way = vec![Level { inode: stat.st_ino, left: walk.read(&here)? }];
-    while let Some(level) = way.last_mut() {
-        if let Some(name) = level.left.pop() {
-            let Some((below, inode)) = walk.enter(&here, &name)? else { continue };
-            let left = walk.read(&below)?;
-            // Most directories have none below them: those cost no way up.
-            if !left.is_empty() {
-                way.push(Level { inode, left });
-                here = below;
-            }
-            continue;
-        }
-        way.pop();
-        if let Some(above) = way.last() {
-            here = walk.leave(&here, above.inode)?;
-        }
-    }
-    walk.usage.at = clock.now();
-    Ok(walk.usage)
+    let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
+    let (usage, seen) = (Usage::default(), BTreeSet::new());
+    let walk = Walk { clock, until, has_pauses, device, usage, entries: 0, names_max: NAMES_MAX, names: 0, seen };
+    walk.whole(root)
 }
 
 impl Walk<'_> {
-    /// Counts what is in a directory; gives the directories among it.
-    fn read(&mut self, here: &OwnedFd) -> Result<Vec<CString>, Stopped> {
-        let mut directories = vec![];
-        for entry in rustix::fs::Dir::read_from(here).map_err(failed)? {
+    fn whole(mut self, root: OwnedFd) -> Result<Usage, Stopped> {
+        let stat = rustix::fs::fstat(&root).map_err(failed)?;
+        self.count(&stat)?;
+        let mut here = root;
+        let mut way = vec![Level { inode: stat.st_ino, left: self.read(&here, None)? }];
+        while let Some(level) = way.last_mut() {
+            if let Some(name) = level.left.names.pop() {
+                self.names -= 1;
+                let Some((below, inode)) = self.enter(&here, &name)? else { continue };
+                let left = self.read(&below, None)?;
+                // Most directories have none below them: those cost no way up.
+                if !left.is_empty() {
+                    if way.len() >= DEPTH_MAX {
+                        return Err(Stopped::Unfinished);
+                    }
+                    way.push(Level { inode, left });
+                    here = below;
+                }
+                continue;
+            }
+            if let Some(rest) = level.left.rest {
+                level.left = self.read(&here, Some(rest))?;
+                continue;
+            }
+            way.pop();
+            if let Some(above) = way.last() {
+                here = self.leave(&here, above.inode)?;
+            }
+        }
+        self.usage.at = self.clock.now();
+        Ok(self.usage)
+    }
+
+    /// Counts what is in a directory, from a place in it on; gives the directories among it, as far as there is room for
+    /// their names.
+    fn read(&mut self, here: &OwnedFd, from: Option<i64>) -> Result<Part, Stopped> {
+        let mut part = Part::default();
+        let mut entries = rustix::fs::Dir::read_from(here).map_err(failed)?;
+        if let Some(from) = from {
+            entries.seek(from).map_err(failed)?;
+        }
+        for entry in entries {
             let entry = entry.map_err(failed)?;
             if matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 continue;
@@ -103,10 +137,15 @@ impl Walk<'_> {
             }
             self.count(&stat)?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                directories.push(entry.file_name().to_owned());
+                part.names.push(entry.file_name().to_owned());
+                self.names += 1;
+                if self.names >= self.names_max {
+                    part.rest = Some(entry.offset());
+                    return Ok(part);
+                }
             }
         }
-        Ok(directories)
+        Ok(part)
     }
 
     fn count(&mut self, stat: &rustix::fs::Stat) -> Result<(), Stopped> {
@@ -121,6 +160,9 @@ impl Walk<'_> {
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         if !is_directory && stat.st_nlink > 1 && !self.seen.insert(stat.st_ino) {
             return Ok(());
+        }
+        if self.seen.len() > LINKED_MAX {
+            return Err(Stopped::Unfinished);
         }
         self.usage.bytes = self.usage.bytes.saturating_add(blocks(stat.st_blocks));
         self.usage.inodes += 1;

@@ -68,6 +68,35 @@ fn a_walk_ends_when_its_time_is_over() {
     assert_eq!(walk(here, &SystemClock::start(), Duration::ZERO, false), Err(Stopped::Unfinished));
 }
 
+/// A directory is not read into memory as a whole: a pod may make millions in one.
+#[test]
+fn names_are_kept_as_far_as_there_is_room_and_all_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for number in 0..700 {
+        fs::create_dir_all(folder.path().join(format!("{}/{number}/below", number % 7))).expect("made");
+        fs::write(folder.path().join(format!("{}/{number}/file", number % 7)), "x").expect("written");
+    }
+    let clock = SystemClock::start();
+    let narrow = || Walk {
+        clock: &clock,
+        until: Duration::from_secs(600),
+        has_pauses: false,
+        device: fs::metadata(folder.path()).expect("there").dev(),
+        usage: Usage::default(),
+        entries: 0,
+        names_max: 5,
+        names: 0,
+        seen: BTreeSet::new(),
+    };
+    let root = || disks::open(folder.path()).expect("a directory");
+    let part = narrow().read(&root(), None).expect("read");
+    assert!(part.names.len() == 5 && part.rest.is_some(), "{part:?}");
+    let usage = narrow().whole(root()).expect("walked");
+    assert_eq!(usage.inodes, 1 + 7 + 3 * 700);
+    let wide = count(folder.path()).expect("walked");
+    assert_eq!((usage.bytes, usage.inodes), (wide.bytes, wide.inodes));
+}
+
 #[test]
 fn another_file_system_is_not_entered() {
     let folder = tempfile::tempdir().expect("a folder");
