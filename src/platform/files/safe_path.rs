@@ -18,6 +18,8 @@ mod survey;
 
 /// The longest name of a file, in bytes: the kernel's `NAME_MAX`.
 pub const SEGMENT_BYTES_MAX: usize = 255;
+/// The most names of one directory that are kept.
+pub const NAMES_MAX: usize = 100_000;
 
 /// Whether following into another file system is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,8 +176,17 @@ impl Directory {
     /// Names directly below that are UTF-8, sorted, with their kinds; links are not followed.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error; `EFBIG` where there are more than [`NAMES_MAX`], of which no more are kept.
     pub fn names(&self) -> io::Result<Vec<(String, FileType)>> {
+        let names = self.first_names(NAMES_MAX + 1)?;
+        if names.len() > NAMES_MAX { Err(Errno::FBIG.into()) } else { Ok(names) }
+    }
+
+    /// Names as above, but no more than `max`: those that the kernel lists first.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn first_names(&self, max: usize) -> io::Result<Vec<(String, FileType)>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.descriptor)? {
             let entry = entry?;
@@ -188,6 +199,9 @@ impl Directory {
                 known => known,
             };
             names.push((name.to_owned(), kind));
+            if names.len() >= max {
+                break;
+            }
         }
         names.sort_unstable_by(|left, right| left.0.cmp(&right.0));
         Ok(names)

@@ -106,7 +106,7 @@ fn walk(path: &Path) -> io::Result<Found> {
     let mut found = Found::default();
     let mut open = vec![(Directory::open(path)?, 0)];
     while let Some((folder, depth)) = open.pop() {
-        for (name, kind) in folder.names()?.into_iter().take(NAMES_MAX) {
+        for (name, kind) in folder.first_names(NAMES_MAX)? {
             if name.starts_with('.') {
                 continue;
             }

@@ -90,6 +90,17 @@ fn modes_hold_whatever_the_umask() {
 }
 
 #[test]
+fn a_directory_is_read_no_further_than_is_wanted() {
+    let (folder, directory) = here();
+    for number in 0..10 {
+        fs::write(folder.path().join(number.to_string()), "").expect("written");
+    }
+    let names = |max| directory.first_names(max).expect("read").len();
+    assert_eq!((names(3), names(10), names(11)), (3, 10, 10));
+    assert_eq!(directory.names().expect("read").len(), 10);
+}
+
+#[test]
 fn a_tree_deeper_than_any_path_is_removed() {
     let (folder, directory) = here();
     let mut below = directory.make_directory("top", 0o755).expect("made");
