@@ -4,6 +4,7 @@ mod claims;
 mod labels;
 mod load;
 mod timing;
+mod unread;
 
 use std::fs;
 use std::path::PathBuf;
@@ -226,7 +227,7 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_goes_with_the_last()
     assert_eq!(fs::read_to_string(setup.driver.volume("h-1").join("file")).expect("there"), "kept");
     let data = |path: PathBuf| -> Value { serde_json::from_slice(&fs::read(path).expect("there")).expect("JSON") };
     let of_node = data(setup.staging().with_file_name("vol_data.json"));
-    assert_eq!(of_node, json!({ "driverName": "drv.test", "volumeHandle": "h-1" }));
+    assert_eq!(of_node, json!({ "driverName": "drv.test", "specVolID": "pv-1", "volumeHandle": "h-1" }));
     let of_pod = data(setup.path("pods/one/volumes/kubernetes.io~csi/pv-1/vol_data.json"));
     let attachment = attachment_name("h-1", "drv.test", setup.node(), sha256_hex);
     let expected = json!({

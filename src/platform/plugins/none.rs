@@ -22,6 +22,7 @@ use crate::logic::resources::device_manager::devices::{Device, DeviceGrant, Plug
 use crate::logic::volumes::csi::capabilities::NodeCapabilities;
 use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::requests::{ExpandRequest, PublishRequest, StageRequest, VolumeUse};
+use crate::logic::volumes::csi::users::VolumeUser;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::platform::files::FileError;
@@ -115,7 +116,7 @@ impl CsiHost for NoPlugins {
         Ok(false)
     }
 
-    async fn users(&self) -> Result<Vec<(VolumePlace, VolumeData)>, VolumeError> {
+    async fn users(&self) -> Result<Vec<VolumeUser>, VolumeError> {
         Ok(vec![])
     }
 

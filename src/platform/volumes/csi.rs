@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rustix::fs::FileType;
 
-use super::kinds::csi_data::{forget_data, read_data, write_data};
+use super::kinds::csi_data::{data_below, forget_data, found_below, names_in, read_data, user_of, write_data};
 use super::kinds::csi_device;
 use super::layout::{DEVICES, Layout, PRIVATE, make_level, open_through, remove_empty};
 use super::linux::LinuxVolumeHost;
@@ -20,6 +20,7 @@ use super::progress::Progress;
 use super::{VolumeError, ownership, sub_path};
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::csi::names::{DevicePlace, GLOBAL_MOUNT, OF_NODE, POD_MOUNT, publish_path};
+use crate::logic::volumes::csi::users::VolumeUser;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{Ownership, VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts};
@@ -45,8 +46,8 @@ pub trait CsiHost: Send + Sync {
     async fn forget_pod(&self, place: &VolumePlace) -> Result<(), VolumeError>;
     /// Whether a driver's mount, or its device, is there.
     async fn is_pod_mounted(&self, place: &VolumePlace) -> Result<bool, VolumeError>;
-    /// The drivers' volumes of all pods.
-    async fn users(&self) -> Result<Vec<(VolumePlace, VolumeData)>, VolumeError>;
+    /// The drivers' volumes of all pods. A file that cannot be read costs its own volume alone.
+    async fn users(&self) -> Result<Vec<VolumeUser>, VolumeError>;
     /// Gives a volume's files to the pod's group.
     async fn own(&self, place: &VolumePlace, ownership: Ownership, progress: Arc<Progress>) -> Result<(), VolumeError>;
     /// Unmounts parts of the volume that containers mounted.
@@ -117,7 +118,8 @@ impl CsiHost for LinuxVolumeHost {
             }
             let folder = layout.make_shared(&device.below_plugins())?;
             make_level(&folder, GLOBAL_MOUNT, PRIVATE)?;
-            data.map_or(Ok(()), |data| write_data(&folder, &data))
+            let there = read_data(&folder).ok().flatten();
+            data.map_or(Ok(()), |data| write_data(&folder, &data.beside(there.as_ref())))
         })
         .await
     }
@@ -195,7 +197,7 @@ impl CsiHost for LinuxVolumeHost {
         .await
     }
 
-    async fn users(&self) -> Result<Vec<(VolumePlace, VolumeData)>, VolumeError> {
+    async fn users(&self) -> Result<Vec<VolumeUser>, VolumeError> {
         self.csi("volumes of pods".to_owned(), "list volumes of pods below", users).await
     }
 
@@ -268,16 +270,16 @@ fn remove_mount_point(folder: &Directory, name: &str) -> io::Result<()> {
 fn devices(layout: &Layout) -> io::Result<Vec<(DevicePlace, VolumeData)>> {
     let mut found = csi_device::devices(layout)?;
     let Some(all) = layout.find_shared(&OF_NODE)? else { return Ok(found) };
-    for (driver, kind) in all.names()? {
+    for (driver, kind) in names_in(&all)? {
         if kind != FileType::Directory || driver == DEVICES {
             continue;
         }
-        let below = all.directory(&[&driver], Mounts::Refuse)?;
-        for (digest, kind) in below.names()? {
+        let Some(below) = found_below(&all, &driver, Mounts::Refuse)? else { continue };
+        for (digest, kind) in names_in(&below)? {
             if kind != FileType::Directory {
                 continue;
             }
-            match below.directory(&[&digest], Mounts::Refuse).and_then(|folder| read_data(&folder)) {
+            match data_below(&below, &digest) {
                 Ok(Some(data)) => found.push((DevicePlace::FileSystem { driver: driver.clone(), digest }, data)),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(driver, digest, %error, "a staged volume cannot be told"),
@@ -287,20 +289,17 @@ fn devices(layout: &Layout) -> io::Result<Vec<(DevicePlace, VolumeData)>> {
     Ok(found)
 }
 
-fn users(layout: &Layout) -> io::Result<Vec<(VolumePlace, VolumeData)>> {
+fn users(layout: &Layout) -> io::Result<Vec<VolumeUser>> {
     let mut found = csi_device::users(layout)?;
     for uid in layout.pods()? {
         let uid = PodUid::from(uid.as_str());
         let Some(volumes) = layout.find(&uid, &["volumes", plugin::CSI])? else { continue };
-        for (name, kind) in volumes.names()? {
+        for (name, kind) in names_in(&volumes)? {
             if kind != FileType::Directory {
                 continue;
             }
-            // One that cannot be read may be of any volume: nothing is unstaged on half knowledge.
-            let data = volumes.directory(&[&name], Mounts::Refuse).and_then(|folder| read_data(&folder))?;
-            let plugin = plugin::CSI.to_owned();
-            let place = VolumePlace { uid: uid.clone(), plugin, name, is_device: false };
-            found.extend(data.map(|data| (place, data)));
+            let (read, plugin) = (data_below(&volumes, &name), plugin::CSI.to_owned());
+            found.extend(user_of(VolumePlace { uid: uid.clone(), plugin, name, is_device: false }, read));
         }
     }
     Ok(found)

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use serde::Deserialize;
 
+use super::kinds::csi_data::{found_below, names_in};
 use crate::logic::volumes::csi::names::{BLOCK_DATA, DEVICES};
 use crate::platform::files::mount_table;
 use crate::platform::files::safe_path::{Directory, Mounts};
@@ -60,14 +61,14 @@ fn staged(root: &Path) -> io::Result<Vec<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
         other => other?,
     };
-    for (driver, kind) in all.names()? {
+    for (driver, kind) in names_in(&all)? {
         if kind != FileType::Directory {
             continue;
         }
         // Of devices the file has a folder of its own.
         let data = (driver == DEVICES).then_some(BLOCK_DATA);
-        let below = all.directory(&[&driver], Mounts::Cross)?;
-        for (volume, _) in below.names()?.into_iter().filter(|(_, kind)| *kind == FileType::Directory) {
+        let Some(below) = found_below(&all, &driver, Mounts::Cross)? else { continue };
+        for (volume, _) in names_in(&below)?.into_iter().filter(|(_, kind)| *kind == FileType::Directory) {
             let folders: Vec<&str> = std::iter::once(&*volume).chain(data).collect();
             let folder = match below.directory(&folders, Mounts::Cross) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

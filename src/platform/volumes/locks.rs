@@ -40,10 +40,12 @@ impl Locks {
 pub type DeviceHold = OwnedMutexGuard<DeviceState>;
 
 /// See [`DeviceHold`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState {
     /// The driver staged it since the agent began, and has not unstaged it.
     pub staged: bool,
+    /// The persistent volume that was staged or used last, which the note on the disk names.
+    pub name: String,
 }
 
 /// The lock of one volume.

@@ -41,7 +41,7 @@ const API_RETRY: BackoffPolicy = BackoffPolicy {
     max: Duration::from_secs(10),
     reset: Duration::from_secs(600),
 };
-/// Waits after a volume could not be unstaged.
+/// Waits after a volume could not be unstaged, or nobody could say which are unused.
 const RETRY: BackoffPolicy = BackoffPolicy {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(122),
@@ -49,6 +49,8 @@ const RETRY: BackoffPolicy = BackoffPolicy {
 };
 /// The key of waits for the API server.
 const API: &str = "API server";
+/// The key of waits after a look at staged volumes failed.
+const LOOK: &str = "look at staged volumes";
 
 /// The actor's means.
 pub struct Args {
@@ -386,10 +388,14 @@ impl CsiManager {
             StagedStep::UnusedFound(outcome) => {
                 self.looking = false;
                 match outcome.into_result() {
-                    Ok(unused) => self.unstage_all(unused, context),
+                    Ok(unused) => {
+                        self.retries.reset(LOOK);
+                        self.unstage_all(unused, context);
+                    }
                     Err(error) => {
-                        tracing::warn!(error, "staged volumes cannot be looked at");
-                        self.look_in(RETRY.initial, context);
+                        let wait = self.retries.fail(LOOK, context.steady()).period;
+                        tracing::warn!(error, ?wait, "staged volumes cannot be looked at");
+                        self.look_in(wait, context);
                     }
                 }
                 if std::mem::take(&mut self.look_again) {

@@ -57,10 +57,6 @@ pub(super) fn key(device: &DevicePlace) -> String {
     format!("unstage {device}")
 }
 
-fn is_used(data: &VolumeData, users: &[(crate::logic::volumes::order::VolumePlace, VolumeData)]) -> bool {
-    users.iter().any(|(_, user)| user.driver_name == data.driver_name && user.volume_handle == data.volume_handle)
-}
-
 /// Those that no pod has, as the disk tells.
 pub(super) async fn unused(host: &dyn CsiHost) -> Result<Vec<Staged>, String> {
     let staged = host.devices().await.map_err(|error| error.to_string())?;
@@ -68,7 +64,8 @@ pub(super) async fn unused(host: &dyn CsiHost) -> Result<Vec<Staged>, String> {
         return Ok(staged);
     }
     let users = host.users().await.map_err(|error| error.to_string())?;
-    Ok(staged.into_iter().filter(|(_, data)| !is_used(data, &users)).collect())
+    let is_used = |(device, data): &Staged| users.iter().any(|user| user.may_have(device, data));
+    Ok(staged.into_iter().filter(|staged| !is_used(staged)).collect())
 }
 
 /// Unstages one, unless a pod has it by now.
@@ -81,7 +78,7 @@ pub(super) async fn unstage(
 ) -> Result<Unstaging, String> {
     let mut hold = host.hold(device).await;
     let users = host.users().await.map_err(|error| error.to_string())?;
-    if is_used(data, &users) {
+    if users.iter().any(|user| user.may_have(device, data)) {
         return Ok(Unstaging::InUse);
     }
     let (driver, texts) = (&data.driver_name, Texts::of(device));

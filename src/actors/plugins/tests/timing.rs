@@ -1,6 +1,7 @@
 //! News at an unhappy moment, under paused time: of a plugin during a look, of the Node late or during a question about it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -13,9 +14,15 @@ use crate::actors::kit::context::Context;
 use crate::actors::node::tests::played_agent;
 use crate::logic::plugins::plugin::PluginInfo;
 use crate::logic::plugins::plugin_states::SocketIdentity;
+use crate::logic::volumes::csi::names::DevicePlace;
+use crate::logic::volumes::csi::users::VolumeUser;
+use crate::logic::volumes::csi::volume_data::VolumeData;
+use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::plugins::csi_manager::CsiManagerMsg;
-use crate::platform::plugins::{Hints, PluginError, PluginRegistration, PluginRegistry};
+use crate::platform::plugins::{Hints, NoPlugins, PluginError, PluginRegistration, PluginRegistry};
+use crate::platform::volumes::csi::{CsiHost, DeviceHold};
+use crate::platform::volumes::{Progress, VolumeError};
 
 /// How long a look at the registry takes after it has seen what there is.
 const LOOK: Duration = Duration::from_millis(5);
@@ -150,4 +157,64 @@ async fn a_node_that_appears_gets_its_csi_node_and_lease_at_once() {
     for path in [format!("/apis/storage.k8s.io/v1/csinodes/{node}"), lease] {
         assert_eq!(server.object(&path)["metadata"]["ownerReferences"][0]["uid"], "node-uid", "{path}");
     }
+}
+
+/// A disk whose volumes nobody can list.
+#[derive(Default)]
+struct Unlisted {
+    looks: AtomicUsize,
+}
+
+#[async_trait]
+impl CsiHost for Unlisted {
+    async fn devices(&self) -> Result<Vec<(DevicePlace, VolumeData)>, VolumeError> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        Err(VolumeError::Refused("input/output error".to_owned()))
+    }
+    fn root(&self) -> String {
+        NoPlugins.root()
+    }
+    async fn hold(&self, device: &DevicePlace) -> DeviceHold {
+        NoPlugins.hold(device).await
+    }
+    async fn note_device(&self, device: &DevicePlace, data: Option<VolumeData>) -> Result<(), VolumeError> {
+        NoPlugins.note_device(device, data).await
+    }
+    async fn forget_device(&self, device: &DevicePlace) -> Result<(), VolumeError> {
+        NoPlugins.forget_device(device).await
+    }
+    async fn note_pod(&self, place: &VolumePlace, data: VolumeData) -> Result<(), VolumeError> {
+        NoPlugins.note_pod(place, data).await
+    }
+    async fn pod_data(&self, place: &VolumePlace) -> Result<Option<VolumeData>, VolumeError> {
+        NoPlugins.pod_data(place).await
+    }
+    async fn forget_pod(&self, place: &VolumePlace) -> Result<(), VolumeError> {
+        NoPlugins.forget_pod(place).await
+    }
+    async fn is_pod_mounted(&self, place: &VolumePlace) -> Result<bool, VolumeError> {
+        NoPlugins.is_pod_mounted(place).await
+    }
+    async fn users(&self) -> Result<Vec<VolumeUser>, VolumeError> {
+        NoPlugins.users().await
+    }
+    async fn own(&self, place: &VolumePlace, order: Ownership, progress: Arc<Progress>) -> Result<(), VolumeError> {
+        NoPlugins.own(place, order, progress).await
+    }
+    async fn clean_parts(&self, place: &VolumePlace) -> Result<(), VolumeError> {
+        NoPlugins.clean_parts(place).await
+    }
+}
+
+/// VOL-45: each look walks over the disk.
+#[tokio::test(start_paused = true)]
+async fn looks_at_a_disk_that_cannot_be_read_come_ever_later() {
+    let disk = Arc::new(Unlisted::default());
+    let played = played_agent(ObjectServer::default().api(), |_, adapters| {
+        adapters.plugins = PluginAdapters { volumes: disk.clone(), ..PluginAdapters::none() };
+    });
+    start_alone(Child::CsiManager, &played.agent);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let looks = disk.looks.load(Ordering::SeqCst);
+    assert!((2..=10).contains(&looks), "{looks} looks");
 }

@@ -197,8 +197,13 @@ impl CsiSource {
 
     /// The content of the file in the node's directory.
     pub fn device_data(&self) -> VolumeData {
-        let (driver_name, volume_handle) = (self.driver.clone(), self.handle.clone());
-        VolumeData { driver_name, volume_handle, selinux_context: self.label.clone(), ..VolumeData::default() }
+        VolumeData {
+            driver_name: self.driver.clone(),
+            volume_handle: self.handle.clone(),
+            name: self.name.clone(),
+            selinux_context: self.label.clone(),
+            ..VolumeData::default()
+        }
     }
 
     fn capability(&self, can: NodeCapabilities, fs_group: Option<u32>) -> Result<Capability, String> {

@@ -14,12 +14,13 @@ use std::path::PathBuf;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::csi_data::{forget_data, read_data, write_data};
+use super::csi_data::{self, forget_data, read_data, user_of, write_data};
 use super::device::Mapped;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::csi::names::{
     BLOCK_DATA, BLOCK_MAP, DEVICES, DevicePlace, OF_NODE, PUBLISH, STAGING, block_map_path, publish_path,
 };
+use crate::logic::volumes::csi::users::VolumeUser;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::platform::files::safe_path::{Directory, Mounts};
@@ -29,9 +30,6 @@ use crate::platform::volumes::mounts::is_mounted;
 
 /// The folder of all devices.
 const ALL: [&str; 3] = [OF_NODE[0], OF_NODE[1], DEVICES];
-
-/// A pod's use of a volume.
-type User = (VolumePlace, VolumeData);
 
 fn below<'a>(names: &[&'a str]) -> Vec<&'a str> {
     ALL.iter().copied().chain(names.iter().copied()).collect()
@@ -71,14 +69,14 @@ pub(in crate::platform::volumes) fn data_of(layout: &Layout, name: &str) -> io::
 /// The names of folders directly below one of those of devices.
 fn names_in(layout: &Layout, folder: &[&str]) -> io::Result<Vec<String>> {
     let Some(found) = layout.find_shared(&below(folder))? else { return Ok(vec![]) };
-    let names = found.names()?.into_iter().filter(|(_, kind)| *kind == FileType::Directory);
+    let names = csi_data::names_in(&found)?.into_iter().filter(|(_, kind)| *kind == FileType::Directory);
     Ok(names.map(|(name, _)| name).collect())
 }
 
 /// The UIDs of pods that a folder of a volume has something for.
 fn uids_in(layout: &Layout, folder: &[&str]) -> io::Result<Vec<String>> {
     let found = layout.find_shared(&below(folder))?;
-    let names = found.map_or(Ok(vec![]), |folder| folder.names())?;
+    let names = found.map_or(Ok(vec![]), |folder| csi_data::names_in(&folder))?;
     Ok(names.into_iter().map(|(uid, _)| uid).collect())
 }
 
@@ -102,12 +100,12 @@ fn pods_of(layout: &Layout, name: &str) -> io::Result<BTreeSet<String>> {
 }
 
 /// The pods that have a device of a driver.
-pub(in crate::platform::volumes) fn users(layout: &Layout) -> io::Result<Vec<User>> {
+pub(in crate::platform::volumes) fn users(layout: &Layout) -> io::Result<Vec<VolumeUser>> {
     let mut places = BTreeSet::new();
     let pods: BTreeSet<String> = layout.pods()?.into_iter().collect();
     for uid in &pods {
         let links = layout.find(&PodUid::from(uid.as_str()), &[DEVICES, plugin::CSI])?;
-        for (name, _) in links.map_or(Ok(vec![]), |links| links.names())? {
+        for (name, _) in links.map_or(Ok(vec![]), |links| csi_data::names_in(&links))? {
             places.insert(place_of(uid, &name));
         }
     }
@@ -117,9 +115,8 @@ pub(in crate::platform::volumes) fn users(layout: &Layout) -> io::Result<Vec<Use
     }
     let mut found = vec![];
     for place in places {
-        // One that cannot be read may be of any volume: nothing is unstaged on half knowledge.
-        let data = data_of(layout, &place.name)?;
-        found.extend(data.map(|data| (place, data)));
+        let read = data_of(layout, &place.name);
+        found.extend(user_of(place, read));
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ use super::{Plugins, ROOT};
 use crate::actors::kit::trace::lock;
 use crate::cri::Device;
 use crate::logic::volumes::csi::names::DevicePlace;
+use crate::logic::volumes::csi::users::VolumeUser;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::platform::volumes::csi::{CsiHost, DeviceHold, target_path};
@@ -56,9 +57,10 @@ impl CsiHost for PluginOutlet {
         let (key, device) = (device.to_string(), device.clone());
         let work = move |node: &Node| {
             let mut disk = lock(&node.disk);
+            let is_block = matches!(device, DevicePlace::Block { .. });
             let known = disk.csi.devices.entry(device).or_default();
-            if data.is_some() {
-                *known = data;
+            if let Some(data) = data {
+                *known = Some(if is_block { data } else { data.beside(known.as_ref()) });
             }
         };
         self.outlet.volume("note staged volume", key, work).await
@@ -119,10 +121,14 @@ impl CsiHost for PluginOutlet {
         self.outlet.volume("look at volume", place.to_string(), |node| is_published(node, place)).await
     }
 
-    async fn users(&self) -> Result<Vec<(VolumePlace, VolumeData)>, VolumeError> {
+    async fn users(&self) -> Result<Vec<VolumeUser>, VolumeError> {
         let work = |node: &Node| {
             let disk = lock(&node.disk);
-            disk.csi.pods.iter().map(|(place, data)| (place.clone(), data.clone())).collect()
+            let user = |(place, data): (&VolumePlace, &VolumeData)| VolumeUser {
+                place: place.clone(),
+                data: Some(data.clone()),
+            };
+            disk.csi.pods.iter().map(user).collect()
         };
         self.outlet.volume("list volumes of pods", ROOT.to_owned(), work).await
     }

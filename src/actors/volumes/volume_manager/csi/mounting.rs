@@ -21,7 +21,7 @@ use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::requests::Texts;
 use crate::logic::volumes::csi::rules::DriverRules;
 use crate::logic::volumes::csi::source::{CsiSource, Found};
-use crate::logic::volumes::csi::volume_data::VolumeData;
+use crate::logic::volumes::csi::users::VolumeUser;
 use crate::logic::volumes::mounting::mount_label::{LabelConflict, MountLabel};
 use crate::logic::volumes::order::{Ownership, VolumePlace};
 use crate::logic::volumes::plan::{change_policy, readers};
@@ -80,9 +80,9 @@ struct Mount<'a> {
     label: Option<MountLabel>,
 }
 
-/// Whether a note on the disk is about this volume.
-fn is_of(source: &CsiSource, data: &VolumeData) -> bool {
-    data.driver_name == source.driver && data.volume_handle == source.handle
+/// Whether a pod has this volume, as the disk tells it.
+fn has(user: &VolumeUser, source: &CsiSource) -> bool {
+    user.has(&source.driver, &source.handle, &source.name)
 }
 
 impl MountTask {
@@ -124,9 +124,10 @@ impl MountTask {
     ) -> Result<String, VolumeError> {
         let Some(label) = label else { return Ok(String::new()) };
         let users = self.csi.volumes.host.users().await?;
-        let own = users.into_iter().find(|(user, data)| user == place && is_of(source, data));
-        Ok(match own {
-            Some((_, data)) => data.selinux_context,
+        // A file that cannot be read is written anew for this mount.
+        let own = users.into_iter().find(|user| user.place == *place && has(user, source));
+        Ok(match own.and_then(|user| user.data) {
+            Some(data) => data.selinux_context,
             None if label.binds => label.label.clone(),
             None => String::new(),
         })
@@ -303,7 +304,12 @@ impl Mount<'_> {
         self.check_for_one_pod().await?;
         self.check_label(&device).await?;
         let staging = self.staging_path();
-        if self.can.stages && !hold.staged {
+        // The file of a device says as much as that of a pod, since the pod has none.
+        let of_node = if source.is_block { data.clone() } else { source.device_data() };
+        if hold.staged && hold.name != source.name {
+            csi.host.note_device(&device, Some(of_node)).await.map_err(set_up)?;
+            hold.name.clone_from(&source.name);
+        } else if self.can.stages && !hold.staged {
             let step = self.words.stage;
             let secrets = self.task.secret_of("NodeStageSecretRef", source.stage_secret.as_ref()).await;
             let secrets = secrets.map_err(|why| self.failed(step, why))?;
@@ -311,8 +317,6 @@ impl Mount<'_> {
             let found = Found { capabilities, publish_context, secrets, ..Found::default() };
             let request = source.stage(staging.clone(), &found, self.fs_group);
             let request = request.map_err(|why| self.failed(step, why))?;
-            // The file of a device says as much as that of a pod, since the pod has none.
-            let of_node = if source.is_block { data.clone() } else { source.device_data() };
             let noted = csi.host.note_device(&device, Some(of_node)).await;
             noted.map_err(|error| self.failed(step, error))?;
             if let Err(error) = csi.calls.stage(&self.at, request).await {
@@ -323,7 +327,7 @@ impl Mount<'_> {
                 }
                 return Err(self.failed(step, error));
             }
-            hold.staged = true;
+            (hold.staged, hold.name) = (true, source.name.clone());
         }
         csi.host.note_pod(&self.place, data).await.map_err(set_up)?;
         Ok(if self.can.stages { staging } else { String::new() })
@@ -336,7 +340,7 @@ impl Mount<'_> {
         }
         let set_up = |error: VolumeError| self.failed(self.words.note, error);
         let users = self.task.csi.volumes.host.users().await.map_err(set_up)?;
-        let is_other = users.iter().any(|(place, data)| place.uid != self.place.uid && is_of(self.source, data));
+        let is_other = users.iter().any(|user| user.place.uid != self.place.uid && has(user, self.source));
         if is_other { Err(set_up(VolumeError::InUse)) } else { Ok(()) }
     }
 
@@ -349,8 +353,12 @@ impl Mount<'_> {
         let set_up = |error: VolumeError| self.failed(self.words.note, error);
         let host = &task.csi.volumes.host;
         let users = host.users().await.map_err(set_up)?;
-        let others = users.iter().filter(|(place, data)| place.uid != self.place.uid && is_of(source, data));
-        let of_pods = others.map(|(_, data)| data.selinux_context.as_str());
+        let others = || users.iter().filter(|user| user.place.uid != self.place.uid && has(user, source));
+        if let Some(unread) = others().find(|user| user.data.is_none()) {
+            let why = format!("the label of {} is not known: its vol_data.json cannot be read", unread.place);
+            return Err(set_up(VolumeError::Refused(why)));
+        }
+        let of_pods = others().filter_map(|user| user.data.as_ref()).map(|data| data.selinux_context.as_str());
         let devices = host.devices().await.map_err(set_up)?;
         let staged = devices.iter().find(|(place, _)| place == device);
         let staged = staged.map(|(_, data)| data.selinux_context.as_str());

@@ -44,7 +44,8 @@ fn a_published_device_is_mapped_held_and_let_go() {
     assert_eq!(disk.users(), 1, "a loop device holds it");
     let mapped = block_map_path(root.folder.path(), "pv-1").join("uid-1");
     assert_eq!(root.mounts(), [target.clone(), mapped.clone()]);
-    assert_eq!(users(&layout).expect("listed"), [(place.clone(), data())]);
+    let user = VolumeUser { place: place.clone(), data: Some(data()) };
+    assert_eq!(users(&layout).expect("listed"), [user]);
     let in_use = in_use::attached(root.folder.path()).expect("told");
     assert_eq!(in_use.into_iter().collect::<Vec<_>>(), ["kubernetes.io/csi/drv^h-1"]);
     forget(&layout, "pv-1").expect_err("a pod has it");
