@@ -80,7 +80,7 @@ struct State {
     watchers: Vec<(Selection, UnboundedSender<Value>)>,
     /// Watches from a version are refused as too old, this many times.
     gone: usize,
-    /// The refusal of every call whose path holds this.
+    /// The refusal of every call whose path or body holds this.
     refusals: BTreeMap<&'static str, (u16, &'static str)>,
 }
 
@@ -138,7 +138,7 @@ impl ObjectServer {
         state.gone = gone;
     }
 
-    /// Refuses every call whose path holds this, from now on; with no code, no longer.
+    /// Refuses every call whose path or body holds this, from now on; with no code, no longer.
     pub(super) fn refuse(&self, part: &'static str, answer: Option<(u16, &'static str)>) {
         let mut state = self.state();
         match answer {
@@ -186,6 +186,12 @@ impl ObjectServer {
         found.map(|(_, body)| body.clone()).unwrap_or_default()
     }
 
+    /// The bodies of all calls that name this, oldest first.
+    pub(super) fn bodies(&self, part: &str) -> Vec<Value> {
+        let state = self.state();
+        state.asked.iter().filter(|(call, _)| call.contains(part)).map(|(_, body)| body.clone()).collect()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("not poisoned")
     }
@@ -194,7 +200,9 @@ impl ObjectServer {
         let mut state = self.state();
         state.asked.push((format!("{verb} {uri}"), body.clone()));
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        if let Some((code, reason)) = state.refusals.iter().find(|(part, _)| uri.contains(**part)).map(|(_, it)| *it) {
+        let sent = body.to_string();
+        let is_refused = |part: &str| uri.contains(part) || sent.contains(part);
+        if let Some((code, reason)) = state.refusals.iter().find(|(part, _)| is_refused(part)).map(|(_, it)| *it) {
             return refused(code, reason);
         }
         let query: BTreeMap<_, _> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();

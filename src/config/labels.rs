@@ -5,26 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::logic::formats::own_labels::{ALLOWED_LABELS, ALLOWED_NAMESPACES, is_protected};
+
 /// The effects a taint may have.
 pub const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-
-/// Labels of Kubernetes' own namespaces that a node may set on itself, sorted.
-const ALLOWED_LABELS: &[&str] = &[
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type",
-    "beta.kubernetes.io/os",
-    "failure-domain.beta.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "kubernetes.io/arch",
-    "kubernetes.io/hostname",
-    "kubernetes.io/os",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
-
-/// Namespaces in which it may set any.
-const ALLOWED_NAMESPACES: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
 
 const KEY_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
@@ -38,8 +22,7 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 
 /// Judges `--node-labels`; the error is what upstream says after `failed to validate kubelet flags: `.
 pub fn check_node_labels(labels: &BTreeMap<String, String>) -> Result<(), String> {
-    let unknown: Vec<&str> =
-        labels.keys().map(String::as_str).filter(|key| is_kubernetes_label(key) && !is_allowed(key)).collect();
+    let unknown: Vec<&str> = labels.keys().map(String::as_str).filter(|key| is_protected(key)).collect();
     if !unknown.is_empty() {
         return Err(format!(
             "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{}]\n--node-labels in the \
@@ -63,22 +46,6 @@ pub fn check_node_labels(labels: &BTreeMap<String, String>) -> Result<(), String
     let invalid: Vec<String> =
         invalid.iter().map(|(text, errors)| format!("'{text}' - {}", errors.join(", "))).collect();
     Err(format!("invalid node labels: {}", invalid.join("; ")))
-}
-
-fn namespace(key: &str) -> &str {
-    key.split_once('/').map_or("", |(namespace, _)| namespace)
-}
-
-fn is_kubernetes_label(key: &str) -> bool {
-    ["kubernetes.io", "k8s.io"].iter().any(|own| is_within(namespace(key), own))
-}
-
-fn is_allowed(key: &str) -> bool {
-    ALLOWED_LABELS.contains(&key) || ALLOWED_NAMESPACES.iter().any(|allowed| is_within(namespace(key), allowed))
-}
-
-fn is_within(namespace: &str, outer: &str) -> bool {
-    namespace.strip_suffix(outer).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 /// The faults of a label's (or taint's) key; empty when there are none.

@@ -3,6 +3,7 @@
 mod claims;
 mod labels;
 mod load;
+mod refused;
 mod timing;
 mod unread;
 

@@ -43,6 +43,7 @@ pub fn csi_manager_args(agent: &Agent) -> csi_manager::Args {
         plugin_watcher: to.plugin_watcher.clone(),
         observer: Arc::clone(&adapters.observer),
         volume_manager: to.volume_manager.clone(),
+        event_recorder: to.event_recorder.clone(),
     }
 }
 

@@ -138,6 +138,8 @@ reasons! {
     /// A certificate is no longer valid.
     CertificateExpired,
     // The node.
+    /// A CSI driver that came could not be registered.
+    FailedCSIDriverRegistration,
     /// The agent starts.
     Starting,
     /// The node has booted since its status was last set.

@@ -13,6 +13,7 @@ pub mod go_json;
 pub mod go_number;
 pub mod go_text;
 pub mod host_pattern;
+pub mod own_labels;
 pub mod path_segment;
 pub mod projects;
 pub mod url_query;

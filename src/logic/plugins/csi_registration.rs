@@ -7,6 +7,8 @@ use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeN
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
+use crate::logic::formats::own_labels::is_protected;
+
 /// Upstream's words while the CSINode is not there.
 pub const NOT_INITIALIZED: &str = "CSINode is not yet initialized";
 /// The Node's annotation that has the drivers' names of the node.
@@ -108,6 +110,16 @@ pub fn with_migrated(csi_node: &CSINode) -> Option<CSINode> {
     let annotations = changed.metadata.annotations.get_or_insert_default();
     annotations.insert(MIGRATED.to_owned(), MIGRATED_KINDS.join(","));
     Some(changed)
+}
+
+/// The driver's words without labels that the node may not give itself and that nobody gave it; and those labels. With one of
+/// them the API server would refuse the whole registration.
+pub fn allowed(node: &Node, info: &CsiNodeInfo) -> (CsiNodeInfo, Vec<String>) {
+    let given = node.metadata.labels.as_ref();
+    let is_kept = |key: &String| !is_protected(key) || given.is_some_and(|labels| labels.contains_key(key));
+    let (kept, dropped): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        info.topology.clone().into_iter().partition(|(key, _)| is_kept(key));
+    (CsiNodeInfo { topology: kept, ..info.clone() }, dropped.into_keys().collect())
 }
 
 /// The CSINode with this driver's entry; `None` where it has it. Other drivers' entries stay as they are.
@@ -261,6 +273,19 @@ mod tests {
             r#"detected topology value collision: driver reported "rack":"8" but existing label is "rack":"7""#
         );
         assert!(node_patch(&node(json!({ NODE_IDS: "{" }), json!({})), "d", &info("id", 0, &[])).is_err());
+    }
+
+    /// NODE-60: a label that administrators keep for themselves counts where an administrator gave it.
+    #[test]
+    fn node_60_labels_that_the_node_may_not_give_itself_are_left_out() {
+        let (rack, zone) = ("node-restriction.kubernetes.io/rack", "topology.kubernetes.io/zone");
+        let told = info("id", 3, &[(rack, "7"), (zone, "a"), ("example.com/row", "2")]);
+        let kept = info("id", 3, &[(zone, "a"), ("example.com/row", "2")]);
+        assert_eq!(allowed(&node(json!({}), json!({})), &told), (kept, vec![rack.to_owned()]));
+        for value in ["7", "8"] {
+            let given = node(json!({}), json!({ rack: value }));
+            assert_eq!(allowed(&given, &told), (told.clone(), vec![]), "another value is a collision");
+        }
     }
 
     /// NODE-60.

@@ -26,6 +26,17 @@ pub enum PublishError {
     Refused(String),
 }
 
+/// Where a driver serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriverEndpoint {
+    /// At this path.
+    At(String),
+    /// Nowhere: its registration failed, for this reason.
+    Failed(String),
+    /// Nowhere: no driver of the name came.
+    Unknown,
+}
+
 /// How a driver's registration goes on.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum DriverStep {
@@ -93,9 +104,8 @@ pub enum CsiManagerMsg {
     Staged(StagedStep),
     /// From `VolumeManager`: a pod may have used a staged volume last. Lost, it costs time: the next look finds it.
     MayBeUnused,
-    /// From operations of `VolumeManager` and from itself: where the driver of this name serves; `None` when it is not
-    /// registered.
-    Endpoint(String, RpcReplyPort<Option<String>>),
+    /// From operations of `VolumeManager` and `StatsCollector`: where the driver of this name serves.
+    Endpoint(String, RpcReplyPort<DriverEndpoint>),
     /// From operations of `VolumeManager`: the cluster could not attach a volume of this driver for lack of room. Lost, it
     /// comes again.
     LimitReached(String),

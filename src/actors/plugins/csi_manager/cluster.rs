@@ -9,7 +9,8 @@ use k8s_openapi::api::storage::v1::CSINode;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::logic::plugins::csi_registration::{
-    CsiNodeInfo, is_owned, new_csi_node, node_patch, node_patch_without, with_driver, with_migrated, without_driver,
+    CsiNodeInfo, allowed, is_owned, new_csi_node, node_patch, node_patch_without, with_driver, with_migrated,
+    without_driver,
 };
 use crate::logic::plugins::plugin::Plugin;
 use crate::messages::node::node_status::NodeStatusMsg;
@@ -45,8 +46,12 @@ impl Job {
     }
 }
 
-fn transient(error: ApiError) -> PublishError {
-    PublishError::Transient(error.to_string())
+/// The failure of a call. A call that the server will not have would only keep other drivers waiting.
+fn failed(error: ApiError) -> PublishError {
+    match error.is_final() {
+        true => PublishError::Refused(error.to_string()),
+        false => PublishError::Transient(error.to_string()),
+    }
 }
 
 /// Carries a job out, up to four times.
@@ -79,22 +84,19 @@ async fn try_once(api: &ApiServer, node_name: &str, uid: &str, job: &Job) -> Res
             }
         }
         Job::Install { plugin, info } => {
-            let node: Node = api.get(&Place::Cluster, node_name).await.map_err(transient)?;
+            let (node, info) = info_for(api, node_name, &plugin.name, info).await?;
             let refused = |why: String| {
                 PublishError::Refused(format!("error updating Node object with CSI driver node info: {why}"))
             };
-            if let Some(patch) = node_patch(&node, &plugin.name, info).map_err(refused)? {
+            if let Some(patch) = node_patch(&node, &plugin.name, &info).map_err(refused)? {
                 patch_node(api, node_name, &patch).await?;
             }
-            match with_driver(&csi_node(api, node_name, uid).await?, &plugin.name, info) {
-                Some(changed) => replace(api, &changed).await,
-                None => Ok(()),
-            }
+            show(api, node_name, uid, &plugin.name, &info).await
         }
-        Job::Limit { driver, info } => match with_driver(&csi_node(api, node_name, uid).await?, driver, info) {
-            Some(changed) => replace(api, &changed).await,
-            None => Ok(()),
-        },
+        Job::Limit { driver, info } => {
+            let (_, info) = info_for(api, node_name, driver, info).await?;
+            show(api, node_name, uid, driver, &info).await
+        }
         Job::Remove { driver } => {
             match api.get::<CSINode>(&Place::Cluster, node_name).await {
                 Ok(found) => {
@@ -103,14 +105,43 @@ async fn try_once(api: &ApiServer, node_name: &str, uid: &str, job: &Job) -> Res
                     }
                 }
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(transient(error)),
+                Err(error) => return Err(failed(error)),
             }
-            let node: Node = api.get(&Place::Cluster, node_name).await.map_err(transient)?;
+            let node: Node = api.get(&Place::Cluster, node_name).await.map_err(failed)?;
             match node_patch_without(&node, driver).map_err(PublishError::Refused)? {
                 Some(patch) => patch_node(api, node_name, &patch).await,
                 None => Ok(()),
             }
         }
+    }
+}
+
+/// The Node, and the driver's words as far as this Node may show them.
+async fn info_for(
+    api: &ApiServer,
+    node_name: &str,
+    driver: &str,
+    info: &CsiNodeInfo,
+) -> Result<(Node, CsiNodeInfo), PublishError> {
+    let node: Node = api.get(&Place::Cluster, node_name).await.map_err(failed)?;
+    let (info, dropped) = allowed(&node, info);
+    if !dropped.is_empty() {
+        tracing::warn!(driver, ?dropped, "a node may not give itself these labels; the driver is used without them");
+    }
+    Ok((node, info))
+}
+
+/// Has the CSINode show a driver.
+async fn show(
+    api: &ApiServer,
+    node_name: &str,
+    uid: &str,
+    driver: &str,
+    info: &CsiNodeInfo,
+) -> Result<(), PublishError> {
+    match with_driver(&csi_node(api, node_name, uid).await?, driver, info) {
+        Some(changed) => replace(api, &changed).await,
+        None => Ok(()),
     }
 }
 
@@ -122,21 +153,21 @@ async fn csi_node(api: &ApiServer, node_name: &str, uid: &str) -> Result<CSINode
         Ok(found) => {
             tracing::info!(node = node_name, "the CSINode is of an earlier Node and is made anew");
             match api.delete::<CSINode>(&at, node_name, None, found.metadata.uid.as_deref()).await {
-                Err(error) if !error.is_not_found() => return Err(transient(error)),
+                Err(error) if !error.is_not_found() => return Err(failed(error)),
                 _ => {}
             }
         }
         Err(error) if error.is_not_found() => {}
-        Err(error) => return Err(transient(error)),
+        Err(error) => return Err(failed(error)),
     }
-    api.create(&at, &new_csi_node(node_name, uid)).await.map_err(transient)
+    api.create(&at, &new_csi_node(node_name, uid)).await.map_err(failed)
 }
 
 async fn replace(api: &ApiServer, csi_node: &CSINode) -> Result<(), PublishError> {
-    api.replace(&Place::Cluster, csi_node, None).await.map(drop).map_err(transient)
+    api.replace(&Place::Cluster, csi_node, None).await.map(drop).map_err(failed)
 }
 
 async fn patch_node(api: &ApiServer, node_name: &str, patch: &serde_json::Value) -> Result<(), PublishError> {
     let patched = api.patch::<Node>(&Place::Cluster, node_name, Some("status"), PatchKind::Strategic, patch).await;
-    patched.map(drop).map_err(transient)
+    patched.map(drop).map_err(failed)
 }

@@ -7,6 +7,7 @@
 
 mod cluster;
 mod limits;
+mod refusals;
 mod staged;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,13 +18,17 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::earliest::Earliest;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy};
 use crate::logic::plugins::csi_registration::{CsiNodeInfo, NOT_INITIALIZED, Version, highest_version};
 use crate::logic::plugins::plugin::{Plugin, Refusal};
 use crate::messages::Ended;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::plugins::PluginNews;
-use crate::messages::plugins::csi_manager::{CsiManagerMsg, DriverStep, PublishError, StagedStep, Unstaging};
+use crate::messages::plugins::csi_manager::{
+    CsiManagerMsg, DriverEndpoint, DriverStep, PublishError, StagedStep, Unstaging,
+};
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::volume_manager::{AttachedStep, VolumeManagerMsg};
 use crate::platform::cluster::kube_api::ApiServer;
@@ -32,6 +37,7 @@ use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
 use cluster::Job;
 use limits::Limit;
+use refusals::Refusals;
 
 /// Wait before the cluster hears of it again, while the node is not registered yet and nobody says that it is.
 const NODE_WAIT: Duration = Duration::from_secs(10);
@@ -70,6 +76,8 @@ pub struct Args {
     pub observer: Arc<dyn Observer>,
     /// Hears that a volume is no longer staged.
     pub volume_manager: Address<VolumeManagerMsg>,
+    /// Hears of drivers that cannot be registered.
+    pub event_recorder: Address<EventRecorderMsg>,
 }
 
 /// A driver that is used.
@@ -107,6 +115,7 @@ pub struct CsiManager {
     retries: Backoff,
     /// How many volumes of each driver the node has room for.
     limits: BTreeMap<String, Limit>,
+    refusals: Refusals,
 }
 
 impl Actor for CsiManager {
@@ -130,6 +139,7 @@ impl Actor for CsiManager {
             unstagings: staged::Unstagings::default(),
             retries: Backoff::new(RETRY),
             limits: BTreeMap::new(),
+            refusals: Refusals::default(),
         };
         if is_connected {
             manager.tell_problem(context);
@@ -148,6 +158,7 @@ impl Actor for CsiManager {
                 let drivers = self.drivers.values().map(|driver| Arc::clone(&driver.plugin));
                 let gone: Vec<Arc<Plugin>> = drivers.filter(|plugin| !sockets.contains(&plugin.socket)).collect();
                 gone.iter().for_each(|plugin| self.gone(plugin, context));
+                self.refusals.keep_only(&sockets);
             }
             CsiManagerMsg::Driver(DriverStep::InfoRead { plugin, outcome }) => self.informed(plugin, outcome, context),
             CsiManagerMsg::Driver(DriverStep::Published(outcome)) => self.published(outcome, context),
@@ -161,7 +172,8 @@ impl Actor for CsiManager {
             CsiManagerMsg::Staged(step) => self.staged(step, context),
             CsiManagerMsg::MayBeUnused => self.look(context),
             CsiManagerMsg::Endpoint(name, reply) => {
-                let _ = reply.send(self.endpoint(&name)); // The asker may have left.
+                let missing = || self.refusals.of(&name).map_or(DriverEndpoint::Unknown, DriverEndpoint::Failed);
+                let _ = reply.send(self.endpoint(&name).map_or_else(missing, DriverEndpoint::At)); // The asker may have left.
             }
             CsiManagerMsg::NodeRegistered => self.node_registered(context),
             CsiManagerMsg::Repeat => self.tell_problem(context),
@@ -182,7 +194,16 @@ impl CsiManager {
         }
     }
 
-    fn judge(&self, plugin: &Plugin, outcome: Result<(), Refusal>, context: &Context<CsiManagerMsg>) {
+    /// Tells what became of a driver, a failure that is news as an Event of the node too.
+    fn judge(&mut self, plugin: &Plugin, outcome: Result<(), Refusal>, context: &Context<CsiManagerMsg>) {
+        if let Some(text) = self.refusals.note(plugin, &outcome) {
+            let node = EventSubject::node(&self.args.node_name);
+            context.tell(&self.args.event_recorder, node.warning(EventReason::FailedCSIDriverRegistration, text));
+        }
+        self.tell_verdict(plugin, outcome, context);
+    }
+
+    fn tell_verdict(&self, plugin: &Plugin, outcome: Result<(), Refusal>, context: &Context<CsiManagerMsg>) {
         let (socket, attempt) = (plugin.socket.clone(), plugin.attempt);
         context.tell(&self.args.plugin_watcher, PluginWatcherMsg::Judged { socket, attempt, outcome });
     }
@@ -254,6 +275,7 @@ impl CsiManager {
 
     fn gone(&mut self, plugin: &Plugin, context: &mut Context<CsiManagerMsg>) {
         self.asked.remove(&plugin.socket);
+        self.refusals.forget(&plugin.socket);
         let is_it = |driver: &Driver| driver.plugin.socket == plugin.socket;
         if self.drivers.get(&plugin.name).is_some_and(is_it) {
             self.drivers.remove(&plugin.name);
@@ -280,7 +302,7 @@ impl CsiManager {
     fn judge_overtaken(&self, job: &Job, context: &Context<CsiManagerMsg>) {
         if let Job::Install { plugin, .. } = job {
             let why = format!("another driver named {:?} has registered", plugin.name);
-            self.judge(plugin, Err(Refusal::Failed(why)), context);
+            self.tell_verdict(plugin, Err(Refusal::Failed(why)), context);
         }
     }
 
@@ -321,8 +343,11 @@ impl CsiManager {
             Ended::Failed(error) => error,
             Ended::Panicked(panicked) => PublishError::Transient(panicked.to_string()),
         };
-        if let PublishError::Refused(why) = error {
-            self.settle(&job, Err(why), context);
+        // Without its CSINode the node can use no driver at all.
+        if let PublishError::Refused(why) = &error
+            && !matches!(job, Job::Initialize)
+        {
+            self.settle(&job, Err(why.clone()), context);
             return self.publish(context);
         }
         if matches!(job, Job::Initialize) && !matches!(error, PublishError::NoNode) {
@@ -344,10 +369,12 @@ impl CsiManager {
                 self.publish_retries.fail(API, context.steady()).period
             }
         };
-        if is_wanted {
-            self.jobs.push_front(job);
-        } else {
-            self.judge_overtaken(&job, context);
+        match (is_wanted, &error) {
+            // Everybody waits for the Node, and for its CSINode. Otherwise the next driver has its turn first.
+            (true, _) if matches!(job, Job::Initialize) => self.jobs.push_front(job),
+            (true, PublishError::NoNode) => self.jobs.push_front(job),
+            (true, _) => self.jobs.push_back(job),
+            (false, _) => self.judge_overtaken(&job, context),
         }
         self.publishing = Publishing::Waiting(context.after(wait, CsiManagerMsg::Driver(DriverStep::PublishDue)));
     }

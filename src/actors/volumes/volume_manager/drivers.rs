@@ -7,7 +7,7 @@ use super::timing::driven_plugin;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::logic::volumes::order::{VolumePlace, plugin};
-use crate::messages::plugins::csi_manager::CsiManagerMsg;
+use crate::messages::plugins::csi_manager::{CsiManagerMsg, DriverEndpoint};
 use crate::platform::plugins::CsiCalls;
 use crate::platform::volumes::csi::CsiHost;
 
@@ -43,10 +43,14 @@ impl CsiVolumes {
     /// Where a driver serves.
     ///
     /// # Errors
-    /// It is not registered, in upstream's words.
+    /// It is not registered, in upstream's words; behind them why its registration failed.
     pub(in crate::actors) async fn endpoint(&self, driver: &str) -> Result<String, String> {
         let question = |reply| CsiManagerMsg::Endpoint(driver.to_owned(), reply);
-        let found = self.manager.ask(Cause::outside("find driver"), PATIENCE, question).await.ok().flatten();
-        found.ok_or_else(|| format!("driver name {driver} not found in the list of registered CSI drivers"))
+        let missing = format!("driver name {driver} not found in the list of registered CSI drivers");
+        match self.manager.ask(Cause::outside("find driver"), PATIENCE, question).await {
+            Ok(DriverEndpoint::At(endpoint)) => Ok(endpoint),
+            Ok(DriverEndpoint::Failed(why)) => Err(format!("{missing}: {why}")),
+            Ok(DriverEndpoint::Unknown) | Err(_) => Err(missing),
+        }
     }
 }

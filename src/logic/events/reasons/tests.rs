@@ -104,6 +104,7 @@ const UPSTREAM_ELSEWHERE: &[(&str, &str)] = &[
 const OWN: &[(&str, &str)] = &[
     ("BackOffReset", "the local socket's `reset-back-off`"),
     ("CPUBurstLimited", "the annotation podwright.io/cpu-burst"),
+    ("FailedCSIDriverRegistration", "upstream tells it in the log alone"),
     ("MachineSizeChanged", "the flag `--follow-machine-size`"),
     ("RestartRequested", "the local socket's `restart`"),
 ];

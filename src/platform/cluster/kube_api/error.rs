@@ -129,6 +129,12 @@ impl ApiError {
         self.is_unreachable() || self.is_too_many() || self.code().is_some_and(|code| code >= 500 || code == 408)
     }
 
+    /// The server understood the call and will not have it: the same call gets the same answer until somebody changes something.
+    /// A code alone may be a proxy's.
+    pub fn is_final(&self) -> bool {
+        !self.is_bare() && matches!(self.code(), Some(400 | 403 | 405 | 413 | 415 | 422))
+    }
+
     /// A reason counts before the code: as in upstream's client, the code alone speaks only if there is no reason.
     fn has(&self, reason: &str, code: u16) -> bool {
         self.refusal().is_some_and(|refusal| match refusal.reason.as_str() {
