@@ -158,7 +158,9 @@ impl Logind for SystemLogind {
     async fn set_delay_max(&self, delay: Duration) -> Result<(), LogindError> {
         let folder = self.root.join(OVERRIDE_FOLDER);
         let path = folder.join(OVERRIDE_FILE);
-        let text = format!("# Kubelet logind override\n[Login]\nInhibitDelayMaxSec={}\n", delay.as_secs());
+        // logind is given whole seconds. Rounded down, its delay would be too short for ever.
+        let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        let text = format!("# Kubelet logind override\n[Login]\nInhibitDelayMaxSec={seconds}\n");
         let of = path.clone();
         let written = blocking::run(move || fs::create_dir_all(&folder).and_then(|()| fs::write(&of, text))).await;
         written.map_err(|problem| LogindError::Override { path, problem })?;

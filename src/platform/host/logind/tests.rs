@@ -147,9 +147,11 @@ async fn node_43_the_delay_is_a_file_of_loginds_which_reads_it_then() {
     let Some(setup) = Setup::open().await else { return };
     setup.logind.set_delay_max(Duration::from_secs(45)).await.expect("set");
     let file = setup.root.path().join("etc/systemd/logind.conf.d/99-kubelet.conf");
-    let text = fs::read_to_string(&file).expect("written");
-    assert_eq!(text, "# Kubelet logind override\n[Login]\nInhibitDelayMaxSec=45\n");
+    let text = || fs::read_to_string(&file).expect("written");
+    assert_eq!(text(), "# Kubelet logind override\n[Login]\nInhibitDelayMaxSec=45\n");
     assert_eq!(setup.state.told().orders, ["kill systemd-logind.service, all, 1"]);
+    setup.logind.set_delay_max(Duration::from_millis(30_600)).await.expect("set");
+    assert!(text().ends_with("=31\n"), "never less than pods may take: {}", text());
     fs::remove_dir_all(setup.root.path().join("etc")).expect("removed");
     fs::write(setup.root.path().join("etc"), "").expect("in the way");
     let failed = setup.logind.set_delay_max(Duration::from_secs(45)).await.expect_err("no folder").to_string();
