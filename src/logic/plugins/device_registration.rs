@@ -14,8 +14,8 @@ use crate::logic::resources::is_extended;
 pub const VERSION: &str = "v1beta1";
 /// The agent's own socket in the directory of device plugins.
 pub const OWN_SOCKET: &str = "kubelet.sock";
-/// The longest name of a file.
-const FILE_NAME_MAX: usize = 255;
+/// The longest name of a file, and the longest path below the directory.
+const PATH_MAX: (usize, usize) = (255, 1024);
 /// How much of a wrong text is repeated.
 const SHOWN_MAX: usize = 256;
 
@@ -24,7 +24,7 @@ const SHOWN_MAX: usize = 256;
 pub struct Registration {
     /// The version of the protocol that it speaks.
     pub version: String,
-    /// The name of its socket.
+    /// The name of its socket, or the path below the directory.
     pub endpoint: String,
     /// The resource that it brings, as `vendor.com/gpu`.
     pub resource: String,
@@ -37,7 +37,7 @@ pub enum RegisterRefusal {
     Version(String),
     /// Its resource has no name of an extended resource.
     Resource(String),
-    /// Its endpoint is no name of a file.
+    /// Its endpoint is no file below the directory.
     Endpoint(String),
     /// As many resources as there may be are registered.
     TooMany(usize),
@@ -82,23 +82,26 @@ pub fn is_resource(name: &str) -> bool {
     is_extended(name) && qualified_name_problems(&format!("requests.{name}")).is_empty()
 }
 
-/// Checks a registration that came by the agent's socket.
+/// Checks a registration that came by the agent's socket; gives the socket's path below the directory. As upstream joins paths,
+/// slashes at the front and doubled ones mean nothing; no path leads out of the directory.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn check(registration: &Registration) -> Result<(), RegisterRefusal> {
+pub fn check(registration: &Registration) -> Result<String, RegisterRefusal> {
     if registration.version != VERSION {
         return Err(RegisterRefusal::Version(registration.version.clone()));
     }
     if !is_resource(&registration.resource) {
         return Err(RegisterRefusal::Resource(registration.resource.clone()));
     }
-    let name = registration.endpoint.as_str();
-    let is_file = !name.is_empty() && name.len() <= FILE_NAME_MAX && !name.contains(['/', '\0']);
-    if !is_file || [".", "..", OWN_SOCKET].contains(&name) {
-        return Err(RegisterRefusal::Endpoint(name.to_owned()));
+    let endpoint = registration.endpoint.as_str();
+    let segments: Vec<&str> = endpoint.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let is_name = |part: &&str| *part != ".." && part.len() <= PATH_MAX.0 && !part.contains('\0');
+    let is_file = !segments.is_empty() && endpoint.len() <= PATH_MAX.1 && segments.iter().all(is_name);
+    if !is_file || segments == [OWN_SOCKET] {
+        return Err(RegisterRefusal::Endpoint(endpoint.to_owned()));
     }
-    Ok(())
+    Ok(segments.join("/"))
 }
 
 /// Checks a plugin that was found in the plugins' registry.
@@ -151,11 +154,39 @@ mod tests {
         }
     }
 
-    /// RES-39: an endpoint is a file of the directory.
+    /// RES-39: as upstream joins an endpoint to the directory.
     #[test]
-    fn endpoints_that_are_paths_are_refused() {
-        let long = "a".repeat(256);
-        for endpoint in ["", ".", "..", "../gpu.sock", "a/gpu.sock", "/run/gpu.sock", "g\0pu", "kubelet.sock", &long] {
+    fn res_39_an_endpoint_may_be_in_a_folder_of_the_directory() {
+        for (endpoint, expected) in [
+            ("gpu.sock", "gpu.sock"),
+            ("vendor/gpu.sock", "vendor/gpu.sock"),
+            ("/vendor//./gpu.sock", "vendor/gpu.sock"),
+            ("vendor/kubelet.sock", "vendor/kubelet.sock"),
+        ] {
+            let (version, resource) = ("v1beta1".to_owned(), "vendor.com/gpu".to_owned());
+            let asked = Registration { version, endpoint: endpoint.to_owned(), resource };
+            assert_eq!(check(&asked).as_deref(), Ok(expected));
+        }
+    }
+
+    /// RES-39: an endpoint is a file below the directory.
+    #[test]
+    fn endpoints_that_lead_elsewhere_are_refused() {
+        let (long, deep) = ("a".repeat(256), "a/".repeat(600));
+        for endpoint in [
+            "",
+            ".",
+            "..",
+            "/",
+            "../gpu.sock",
+            "a/../gpu.sock",
+            "a/..",
+            "g\0pu",
+            "kubelet.sock",
+            "./kubelet.sock",
+            &long,
+            &deep,
+        ] {
             let told = refusal("v1beta1", endpoint, "vendor.com/gpu").expect("refused");
             assert!(told.ends_with("is not the name of a socket"), "{told}");
         }

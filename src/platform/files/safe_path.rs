@@ -147,6 +147,14 @@ impl Directory {
         Ok(Some(File::from(opened)))
     }
 
+    /// Opens whatever is below without opening what it is, as for sockets.
+    ///
+    /// # Errors
+    /// As [`Self::directory`].
+    pub fn handle(&self, segments: &[&str], mounts: Mounts) -> io::Result<OwnedFd> {
+        self.open_below(segments, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), mounts)
+    }
+
     /// Opens a regular file directly below for writing, as it is.
     ///
     /// # Errors

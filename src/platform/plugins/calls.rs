@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,15 +78,15 @@ impl PluginCalls {
         Self { state: Arc::default(), clock, links: Links::Follow }
     }
 
-    /// The same for endpoints that may not be links.
-    pub fn without_links(clock: Arc<dyn Clock>) -> Self {
-        Self { links: Links::Refuse, ..Self::new(clock) }
+    /// The same for endpoints below a folder, where no link is followed.
+    pub fn below(folder: PathBuf, clock: Arc<dyn Clock>) -> Self {
+        Self { links: Links::Below(folder), ..Self::new(clock) }
     }
 
     /// The plugin at an endpoint is another one: the next call has a connection of its own. Calls that are open still count.
     pub(super) fn renew(&self, at: &str) {
         if let Some(peer) = lock(&self.state).peers.get_mut(at) {
-            peer.channel = channel(Path::new(at), self.links);
+            peer.channel = channel(Path::new(at), &self.links);
         }
     }
 
@@ -155,7 +155,7 @@ impl PluginCalls {
             oldest.map(|oldest| state.peers.remove(&oldest));
         }
         let peer = state.peers.entry(at.to_owned()).or_insert_with(|| Peer {
-            channel: channel(Path::new(at), self.links),
+            channel: channel(Path::new(at), &self.links),
             places: Arc::new(Semaphore::new(OPEN_MAX)),
             used: 0,
         });

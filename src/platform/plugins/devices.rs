@@ -1,7 +1,7 @@
 //! Calls to device plugins over gRPC, and where their messages end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,12 +52,12 @@ pub struct GrpcDevices {
 impl GrpcDevices {
     /// Plugins with sockets in this directory, and those of the plugins' registry.
     pub fn new(folder: PathBuf, clock: &Arc<dyn Clock>) -> Self {
-        let (within, elsewhere) = (PluginCalls::without_links(Arc::clone(clock)), PluginCalls::new(Arc::clone(clock)));
-        Self { folder, within, elsewhere }
+        let within = PluginCalls::below(folder.clone(), Arc::clone(clock));
+        Self { folder, within, elsewhere: PluginCalls::new(Arc::clone(clock)) }
     }
 
     fn calls(&self, at: &str) -> &PluginCalls {
-        if PathBuf::from(at).parent() == Some(&self.folder) { &self.within } else { &self.elsewhere }
+        if Path::new(at).starts_with(&self.folder) { &self.within } else { &self.elsewhere }
     }
 }
 

@@ -162,7 +162,7 @@ impl DraCalls for GrpcDra {
     async fn connect(&self, at: &str) -> Result<Connection, CallError> {
         let failed = |problem: String| CallError { method: "connect", problem: CallProblem::Unreachable(problem) };
         let work = async {
-            let stream = connect(Path::new(at), Links::Follow).await.map_err(|error| failed(error.to_string()))?;
+            let stream = connect(Path::new(at), &Links::Follow).await.map_err(|error| failed(error.to_string()))?;
             h2::client::handshake(stream).await.map_err(|error| failed(error.to_string()))
         };
         let (requests, connection): (h2::client::SendRequest<Bytes>, _) =

@@ -27,12 +27,12 @@ pub struct GrpcRegistration;
 /// A connection that is there: one that cannot be made is told by its own words.
 async fn dial(socket: &str) -> Result<RegistrationClient<Channel>, PluginError> {
     let failed = |problem: String| PluginError::Dial { socket: socket.to_owned(), problem };
-    match timeout(DIAL_LIMIT, connect(Path::new(socket), Links::Refuse)).await {
+    match timeout(DIAL_LIMIT, connect(Path::new(socket), &Links::Refuse)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => return Err(failed(error.to_string())),
         Err(_) => return Err(failed(format!("not connected within {} s", DIAL_LIMIT.as_secs()))),
     }
-    let client = RegistrationClient::new(channel(Path::new(socket), Links::Refuse));
+    let client = RegistrationClient::new(channel(Path::new(socket), &Links::Refuse));
     Ok(client.max_decoding_message_size(ANSWER_MAX))
 }
 

@@ -66,12 +66,15 @@ impl DevicePlugins {
         if registration::is_resource(&asked.resource) {
             self.count(&asked.resource);
         }
-        if let Err(refusal) = checked {
-            tracing::error!(error = %refusal, "Bad registration request from device plugin");
-            let _ = reply.send(Err(refusal)); // The plugin may have left.
-            return;
-        }
-        let Registration { endpoint, resource, .. } = asked;
+        let endpoint = match checked {
+            Ok(endpoint) => endpoint,
+            Err(refusal) => {
+                tracing::error!(error = %refusal, "Bad registration request from device plugin");
+                let _ = reply.send(Err(refusal)); // The plugin may have left.
+                return;
+            }
+        };
+        let resource = asked.resource;
         tracing::info!(resource, endpoint, "Got registration request from device plugin with resource");
         self.request += 1;
         self.requests.insert(self.request, reply);

@@ -105,6 +105,21 @@ async fn res_41_the_first_of_several_answers_counts() {
     assert_eq!(grant.envs["GPU"], "a");
 }
 
+/// RES-39, SEC-56: a plugin may have a folder of its own below the directory; no link on the way is followed.
+#[tokio::test]
+async fn res_39_a_socket_in_a_folder_below_the_directory_is_reached() {
+    let setup = Setup::new();
+    let below = setup.folder.path().join("vendor");
+    std::fs::create_dir(&below).expect("made");
+    let plugin = Plugin::new(GPU, &below, &["a"]);
+    let _serving = plugin.serve();
+    setup.calls.connect(&plugin.socket().display().to_string()).await.expect("answered");
+    symlink(&below, setup.folder.path().join("link")).expect("linked");
+    let linked = setup.folder.path().join("link").join(plugin.endpoint()).display().to_string();
+    let refused = setup.calls.connect(&linked).await.expect_err("a link");
+    assert!(matches!(refused.problem, CallProblem::Unreachable(_)), "{refused}");
+}
+
 /// RES-39, SEC-56: the directory may hold anything.
 #[tokio::test]
 async fn sec_56_an_endpoint_that_is_no_socket_of_the_directory_is_not_followed() {
