@@ -20,7 +20,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::plugins::claims::PreparedDevice;
 use crate::logic::plugins::claims::book::{ClaimBook, ClaimInfo};
 use crate::logic::plugins::claims::report::claims_of_container;
-use crate::logic::resources::allocations::{Allocation, Allocations};
+use crate::logic::resources::allocations::{Allocation, Allocations, DeviceEntry};
 use crate::messages::plugins::claim_manager::ClaimManagerMsg;
 use crate::messages::resources::allocation_manager::AllocationManagerMsg;
 use crate::messages::status::status_manager::PodView;
@@ -203,10 +203,10 @@ fn of_container(name: &str, owned: Option<&Allocation>) -> v1::ContainerResource
         name: name.to_owned(),
         devices: devices
             .iter()
-            .map(|group| v1::ContainerDevices {
-                resource_name: group.resource.clone(),
-                device_ids: group.ids.clone(),
-                topology: group.nodes.as_deref().map(at),
+            .map(|entry| v1::ContainerDevices {
+                resource_name: entry.resource.clone(),
+                device_ids: vec![entry.id.clone()],
+                topology: entry.node.map(|node| at(&[node])),
             })
             .collect(),
         cpu_ids: cpu_ids.iter().map(|cpu| i64::from(*cpu)).collect(),
@@ -231,9 +231,9 @@ pub(super) fn of_pod_before_v1(uid: &PodUid, pod: &Pod, allocations: &Allocation
         containers: containers
             .map(|container| {
                 let devices = allocations.of(uid, &container.name).into_iter().flat_map(|owned| &owned.devices);
-                let device = |group: &crate::logic::resources::allocations::DeviceGroup| v1alpha1::ContainerDevices {
-                    resource_name: group.resource.clone(),
-                    device_ids: group.ids.clone(),
+                let device = |entry: &DeviceEntry| v1alpha1::ContainerDevices {
+                    resource_name: entry.resource.clone(),
+                    device_ids: vec![entry.id.clone()],
                 };
                 v1alpha1::ContainerResources { name: container.name.clone(), devices: devices.map(device).collect() }
             })

@@ -14,7 +14,7 @@ pub struct Allocation {
     /// Memory and huge pages of NUMA nodes.
     pub memory: Vec<MemoryBlock>,
     /// Devices of device plugins.
-    pub devices: Vec<DeviceGroup>,
+    pub devices: Vec<DeviceEntry>,
 }
 
 /// Memory of one kind (upstream's `state.Block`).
@@ -28,15 +28,15 @@ pub struct MemoryBlock {
     pub nodes: Vec<u32>,
 }
 
-/// Devices of one resource that are at the same place.
+/// A device at one place. A device near two NUMA nodes has two entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceGroup {
+pub struct DeviceEntry {
     /// The extended resource, as `vendor.com/gpu`.
     pub resource: String,
-    /// The plugin's names of them.
-    pub ids: Vec<String>,
-    /// Their NUMA nodes, ascending; `None` when the plugin does not say.
-    pub nodes: Option<Vec<u32>>,
+    /// The plugin's name of it.
+    pub id: String,
+    /// The NUMA node; `None` when the plugin does not say.
+    pub node: Option<u32>,
 }
 
 /// All that pods own, and what they may be given.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::held::{Allocation, Allocations, DeviceGroup, MemoryBlock};
+use super::held::{Allocation, Allocations, DeviceEntry, MemoryBlock};
 use super::pinning::{ContainerPinning, PodPinning};
 use super::record::PlacementRecord;
 use crate::logic::model::histogram::Histogram;
@@ -333,9 +333,9 @@ impl ResourceManagers {
             }
         }
         for ((uid, name), places) in self.devices.places() {
-            of(&mut allocations, uid, &name, &mut |one| one.devices = groups(&places));
+            of(&mut allocations, uid, &name, &mut |one| one.devices = entries(&places));
         }
-        allocations.allocatable.devices = groups(&self.devices.allocatable());
+        allocations.allocatable.devices = entries(&self.devices.allocatable());
         allocations.allocatable.cpu_ids = self.cpus.allocatable().iter().collect();
         allocations.allocatable.memory = self.memory.allocatable().iter().map(memory_block).collect();
         allocations
@@ -357,13 +357,15 @@ fn memory_block(block: &Block) -> MemoryBlock {
     MemoryBlock { memory_type: block.kind.clone(), bytes: block.size, nodes }
 }
 
-fn groups(places: &Places) -> Vec<DeviceGroup> {
-    let group = |((resource, nodes), ids): (&(String, BTreeSet<u32>), &Vec<String>)| DeviceGroup {
-        resource: resource.clone(),
-        ids: ids.clone(),
-        nodes: (!nodes.is_empty()).then(|| nodes.iter().copied().collect()),
-    };
-    places.iter().map(group).collect()
+/// One entry for each device and NUMA node, as upstream.
+fn entries(places: &Places) -> Vec<DeviceEntry> {
+    let mut found = vec![];
+    for ((resource, nodes), ids) in places {
+        let near = || if nodes.is_empty() { vec![None] } else { nodes.iter().copied().map(Some).collect() };
+        let entry = |id: &String, node| DeviceEntry { resource: resource.clone(), id: id.clone(), node };
+        found.extend(ids.iter().flat_map(|id| near().into_iter().map(move |node| entry(id, node))));
+    }
+    found
 }
 
 pub(super) fn uid_of(pod: &Pod) -> PodUid {

@@ -11,7 +11,7 @@ mod record;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use held::{Allocation, Allocations, DeviceGroup, MemoryBlock};
+pub use held::{Allocation, Allocations, DeviceEntry, MemoryBlock};
 pub use managers::{ManagerFigures, ResourceManagers, RestoreError, StateFiles, TopologyCounts};
 pub use pinning::{ContainerPinning, PodPinning};
 pub use placing::{Holding, Placement};

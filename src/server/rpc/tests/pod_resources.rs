@@ -17,7 +17,7 @@ use crate::actors::kit::trace::Faults;
 use crate::actors::server::Listener;
 use crate::logic::plugins::claims::book::{ClaimBook, ClaimInfo};
 use crate::logic::plugins::claims::{ClaimId, ClaimKey, PreparedDevice};
-use crate::logic::resources::allocations::{Allocation, Allocations, DeviceGroup, MemoryBlock};
+use crate::logic::resources::allocations::{Allocation, Allocations, DeviceEntry, MemoryBlock};
 use crate::server::rpc::pod_resources::{Owned, of_pod, of_pod_before_v1};
 use crate::server::tests::Node;
 
@@ -71,9 +71,8 @@ fn containers_that_last_are_shown_with_what_they_own() {
     });
     let pod = serde_json::from_value(pod).expect("a pod");
     let memory = MemoryBlock { memory_type: "hugepages-2Mi".to_owned(), bytes: 1 << 40, nodes: vec![0, 1] };
-    let device = |nodes| DeviceGroup { resource: "vendor.com/gpu".to_owned(), ids: vec!["g0".to_owned()], nodes };
-    let owned =
-        Allocation { cpu_ids: vec![2, 3], memory: vec![memory], devices: vec![device(Some(vec![1])), device(None)] };
+    let device = |node| DeviceEntry { resource: "vendor.com/gpu".to_owned(), id: "g0".to_owned(), node };
+    let owned = Allocation { cpu_ids: vec![2, 3], memory: vec![memory], devices: vec![device(Some(1)), device(None)] };
     let containers = [("first".to_owned(), owned.clone()), ("main".to_owned(), owned)].into();
     let allocations = Allocations { containers: [("u".into(), containers)].into(), ..Allocations::default() };
 

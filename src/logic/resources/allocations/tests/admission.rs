@@ -162,9 +162,8 @@ fn the_api_names_devices_once_their_plugin_has_given_them() {
     assert!(managers.health_of_devices().is_empty());
     assert!(matches!(admit(&mut managers, &pod_of("b", &format!("{GPU}=1"))), Placement::Refused(_)), "all are taken");
     managers.grant(&uid(&pod), &need("main"), DeviceGrant::default());
-    let group =
-        DeviceGroup { resource: GPU.to_owned(), ids: vec!["g0".to_owned(), "g1".to_owned()], nodes: Some(vec![1]) };
-    let owned = Allocation { devices: vec![group], ..Allocation::default() };
+    let entry = |id: &str| DeviceEntry { resource: GPU.to_owned(), id: id.to_owned(), node: Some(1) };
+    let owned = Allocation { devices: vec![entry("g0"), entry("g1")], ..Allocation::default() };
     assert_eq!(managers.allocations().of(&uid(&pod), "main"), Some(&owned));
     assert_eq!(managers.health_of_devices()[&uid(&pod)]["main"][GPU].len(), 2);
     assert_eq!(managers.device_resources(&pod), BTreeSet::from([GPU.to_owned()]));

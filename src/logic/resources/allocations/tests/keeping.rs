@@ -15,11 +15,11 @@ fn last_line(managers: &ResourceManagers, name: &str) -> String {
 #[test]
 fn only_a_pod_that_is_over_and_held_something_makes_a_change() {
     let amounts = |amounts: &str| pod_of("a", amounts);
-    // pod, CPUs, blocks of memory and groups of devices that it holds
+    // pod, CPUs, blocks of memory and devices that it holds
     let cases = [
         (amounts("cpu=2,memory=1Gi"), (2, 1, 0)),
         (amounts("cpu=500m,memory=1Gi"), (0, 1, 0)),
-        (amounts(&format!("{GPU}=2")), (0, 0, 1)),
+        (amounts(&format!("{GPU}=2")), (0, 0, 2)),
         (amounts(&format!("cpu=1,memory=1Gi,{GPU}=1")), (1, 1, 1)),
         (amounts(""), (0, 0, 0)),
     ];

@@ -67,7 +67,7 @@ fn check(managers: &ResourceManagers) -> Result<(), TestCaseError> {
     let allocations = managers.allocations();
     let owned: Vec<&Allocation> = allocations.containers.values().flat_map(BTreeMap::values).collect();
     let cpus: Vec<u32> = owned.iter().flat_map(|one| one.cpu_ids.iter().copied()).collect();
-    let devices: Vec<&String> = owned.iter().flat_map(|one| one.devices.iter().flat_map(|group| &group.ids)).collect();
+    let devices: Vec<&String> = owned.iter().flat_map(|one| one.devices.iter().map(|entry| &entry.id)).collect();
     prop_assert_eq!(cpus.iter().collect::<BTreeSet<_>>().len(), cpus.len(), "a CPU is one container's");
     prop_assert_eq!(devices.iter().collect::<BTreeSet<_>>().len(), devices.len(), "a device is one container's");
     prop_assert!(!cpus.contains(&0), "CPU 0 is the host's");

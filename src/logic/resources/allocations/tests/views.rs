@@ -148,11 +148,11 @@ fn the_api_names_what_is_owned_and_what_may_be() {
     let main = Allocation { memory: vec![block(2 * GIB, 0)], ..Allocation::default() };
     assert_eq!(found.of(&uid(&pod), "main"), Some(&main), "it shares its CPUs");
     assert_eq!((found.of(&uid(&pod), "other"), found.of(&PodUid::from("b"), "main")), (None, None));
-    let group = DeviceGroup { resource: GPU.to_owned(), ids: vec!["g0".to_owned()], nodes: Some(vec![0]) };
+    let entry = DeviceEntry { resource: GPU.to_owned(), id: "g0".to_owned(), node: Some(0) };
     let all = Allocation {
         cpu_ids: (1..8).collect(),
         memory: vec![block(7 * GIB, 0), block(8 * GIB, 1)],
-        devices: vec![group],
+        devices: vec![entry],
     };
     assert_eq!(found.allocatable, all, "free or taken, but healthy");
 }

@@ -182,20 +182,19 @@ fn a_withdrawn_pod_has_what_it_had_before() {
     assert_eq!(managers.files(), unused);
     assert_eq!(given(&mut managers, &pod), "a");
     let devices = managers.allocations().of(&uid, "main").expect("owns some").devices.clone();
-    assert_eq!((devices[0].ids.as_slice(), devices[0].nodes.clone()), (&["a".to_owned()][..], None));
+    assert_eq!((devices[0].id.as_str(), devices[0].node), ("a", None));
     let before = managers.holding(&uid);
     managers.withdraw(&uid, &before, None);
     assert_eq!(given(&mut managers, &user("two", 1)), "b");
 }
 
-/// RES-53: devices of one place are one entry, and one near several nodes names them all.
+/// RES-53: as upstream.
 #[test]
-fn allocatable_devices_are_grouped_by_place() {
+fn res_53_a_device_has_one_entry_for_each_of_its_numa_nodes() {
     let managers = with(PolicyKind::None, &gpus(&["a@0", "b@0", "c@0+1", "d", "e!"]));
-    let groups = managers.allocations().allocatable.devices;
-    let shown: Vec<_> = groups.iter().map(|group| (group.ids.join(","), group.nodes.clone())).collect();
-    let expected = [("d", None), ("a,b", Some(vec![0])), ("c", Some(vec![0, 1]))];
-    assert_eq!(shown, expected.map(|(ids, nodes)| (ids.to_owned(), nodes)));
+    let entries = managers.allocations().allocatable.devices;
+    let shown: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.node)).collect();
+    assert_eq!(shown, [("d", None), ("a", Some(0)), ("b", Some(0)), ("c", Some(0)), ("c", Some(1))]);
 }
 
 /// RES-46.
