@@ -208,7 +208,7 @@ impl CsiSource {
 
     fn capability(&self, can: NodeCapabilities, fs_group: Option<u32>) -> Result<Capability, String> {
         let mode = self.access_modes.first().map_or(ONE_NODE, String::as_str);
-        let mode = AccessMode::of(mode, can.knows_single_node_modes && !self.is_ephemeral)?;
+        let mode = AccessMode::of(mode, can.knows_single_node_modes)?;
         let access = if self.is_block {
             Access::Block
         } else {

@@ -147,6 +147,13 @@ fn a_volume_that_a_pod_brings_along_has_a_handle_of_its_own() {
     assert_eq!((secret.name.as_deref(), secret.namespace.as_deref()), (Some("s"), Some("shop")));
     assert!(source.read_only && !source.is_attached(&DriverRules::of(None)));
     assert_eq!(source.pod_data("n", digest).mode, "Ephemeral");
+    for (knows, expected) in [(false, AccessMode::SingleNodeWriter), (true, AccessMode::SingleNodeMultiWriter)] {
+        let capabilities = NodeCapabilities { knows_single_node_modes: knows, ..NodeCapabilities::default() };
+        let found = Found { capabilities, ..Found::default() };
+        let paths = [String::new(), "/t".to_owned()];
+        let request = source.publish(paths, &found, &DriverRules::of(None), &pod(), None).unwrap();
+        assert_eq!(request.capability.mode, expected);
+    }
 }
 
 /// VOL-44.
