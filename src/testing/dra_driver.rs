@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use futures_util::StreamExt;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
@@ -41,6 +43,7 @@ struct State {
     /// Its words about its devices, newest last.
     health: watch::Sender<Vec<health::DeviceHealth>>,
     verdicts: Mutex<Vec<(bool, String)>>,
+    connections: AtomicUsize,
 }
 
 /// A driver; clones are the same one.
@@ -76,6 +79,7 @@ impl DraDriver {
             calls: Mutex::default(),
             health,
             verdicts: Mutex::default(),
+            connections: AtomicUsize::default(),
         }))
     }
 
@@ -92,6 +96,11 @@ impl DraDriver {
     /// The verdicts that it got.
     pub fn verdicts(&self) -> Vec<(bool, String)> {
         self.0.verdicts.lock().expect("not poisoned").clone()
+    }
+
+    /// How many connections to its own socket it has accepted.
+    pub fn connections(&self) -> usize {
+        self.0.connections.load(Ordering::Relaxed)
     }
 
     /// Its socket.
@@ -140,6 +149,10 @@ impl DraDriver {
             .add_service(v1beta1::dra_plugin_server::DraPluginServer::new(self.clone()))
             .add_service(health::dra_resource_health_server::DraResourceHealthServer::new(self.clone()));
         let greets = tonic::transport::Server::builder().add_service(RegistrationServer::new(self.clone()));
+        let state = Arc::clone(&self.0);
+        let own = own.inspect(move |_| {
+            state.connections.fetch_add(1, Ordering::Relaxed);
+        });
         runtime.spawn(async move { drop(services.serve_with_incoming(own).await) });
         runtime.spawn(async move { drop(greets.serve_with_incoming(greeter).await) });
         DraServing { runtime: Some(runtime), sockets }

@@ -117,13 +117,29 @@ impl PluginCalls {
         limit: Duration,
         ask: impl FnOnce(Channel) -> F,
     ) -> Result<A, CallError> {
-        let (channel, places, entry) = self.enter(at, method, about);
+        let work = ask(self.channel(at));
+        self.counted(at, method, about, limit, work).await
+    }
+
+    /// The same for a call over a connection of its own kind.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(super) async fn counted<A>(
+        &self,
+        at: &str,
+        method: &'static str,
+        about: &str,
+        limit: Duration,
+        ask: impl Future<Output = Result<Response<A>, Status>>,
+    ) -> Result<A, CallError> {
+        let (places, entry) = self.enter(at, method, about);
         let failed = |problem| CallError { method, problem };
         let mut waits = true;
         let work = async {
             let place = places.acquire_owned().await.expect("the semaphore is never closed");
             waits = false;
-            let answer = ask(channel).await;
+            let answer = ask.await;
             drop(place);
             answer
         };
@@ -137,13 +153,13 @@ impl PluginCalls {
         }
     }
 
-    fn enter(&self, at: &str, method: &'static str, about: &str) -> (Channel, Arc<Semaphore>, Entry) {
+    fn enter(&self, at: &str, method: &'static str, about: &str) -> (Arc<Semaphore>, Entry) {
         let since = self.clock.now();
         let mut state = lock(&self.state);
-        let (channel, places) = self.peer(&mut state, at);
+        let (_, places) = self.peer(&mut state, at);
         let number = state.next;
         state.open.insert(number, (at.to_owned(), OpenCall { method, about: about.to_owned(), since }));
-        (channel, places, Entry { number, state: Arc::clone(&self.state) })
+        (places, Entry { number, state: Arc::clone(&self.state) })
     }
 
     /// The connection and the places of calls; `next` of the state is this use's own number afterwards.

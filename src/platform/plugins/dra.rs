@@ -1,16 +1,15 @@
 //! Calls to drivers of resource claims over gRPC, in both versions, and where their messages end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::time::timeout;
-use tonic::transport::Channel;
+use tonic::Status;
 
 use super::calls::{OpenCall, PluginCalls, problem_of, request};
-use super::socket::{DIAL_LIMIT, Links, connect};
+use super::dra_connections::{Connections, Live};
+use super::socket::DIAL_LIMIT;
 use super::wire::dra_health_v1alpha1 as health;
 use super::wire::dra_health_v1alpha1::dra_resource_health_client::DraResourceHealthClient;
 use super::wire::{dra_v1, dra_v1beta1};
@@ -25,12 +24,17 @@ use crate::logic::plugins::claims::{ClaimId, PreparedDevice};
 #[derive(Clone)]
 pub struct GrpcDra {
     calls: PluginCalls,
+    connections: Connections,
 }
 
 impl GrpcDra {
     /// Drivers by these calls.
     pub fn new(calls: PluginCalls) -> Self {
-        Self { calls }
+        Self { calls, connections: Connections::default() }
+    }
+
+    async fn live(&self, at: &str) -> Result<Live, Status> {
+        self.connections.live(at).await.map_err(|error| Status::from_error(Box::new(error)))
     }
 }
 
@@ -40,11 +44,11 @@ macro_rules! ask {
         let claim = |id: ClaimId| $wire::Claim { namespace: id.key.namespace, uid: id.uid, name: id.key.name };
         let message = $wire::$request { claims: $claims.into_iter().map(claim).collect() };
         let message = request(message, DRA_LIMIT);
-        let ask = |channel: Channel| async move {
-            let client = $wire::dra_plugin_client::DraPluginClient::new(channel);
+        let ask = async {
+            let client = $wire::dra_plugin_client::DraPluginClient::new($this.live($at).await?.channel);
             client.max_decoding_message_size(ANSWER_MAX).$method(message).await
         };
-        $this.calls.call($at, $name, $about, DRA_LIMIT, ask).await?.claims
+        $this.calls.counted($at, $name, $about, DRA_LIMIT, ask).await?.claims
     }};
 }
 
@@ -147,9 +151,13 @@ impl DraCalls for GrpcDra {
 
     async fn watch_health(&self, at: &str) -> Result<HealthNews, CallError> {
         let failed = |problem| CallError { method: "NodeWatchResources", problem };
-        let mut client = DraResourceHealthClient::new(self.calls.channel(at)).max_decoding_message_size(ANSWER_MAX);
         // No deadline: the stream lasts. Only its beginning has one.
-        let opened = timeout(DIAL_LIMIT, client.node_watch_resources(health::NodeWatchResourcesRequest {})).await;
+        let open = async {
+            let client = DraResourceHealthClient::new(self.live(at).await?.channel);
+            let mut client = client.max_decoding_message_size(ANSWER_MAX);
+            client.node_watch_resources(health::NodeWatchResourcesRequest {}).await
+        };
+        let opened = timeout(DIAL_LIMIT, open).await;
         let opened = opened.map_err(|_| failed(CallProblem::Deadline(DIAL_LIMIT)))?;
         let stream = opened.map_err(|status| failed(problem_of(&status, DIAL_LIMIT)))?.into_inner();
         let news = stream.map(move |news| match news {
@@ -161,17 +169,13 @@ impl DraCalls for GrpcDra {
 
     async fn connect(&self, at: &str) -> Result<Connection, CallError> {
         let failed = |problem: String| CallError { method: "connect", problem: CallProblem::Unreachable(problem) };
-        let work = async {
-            let stream = connect(Path::new(at), &Links::Follow).await.map_err(|error| failed(error.to_string()))?;
-            h2::client::handshake(stream).await.map_err(|error| failed(error.to_string()))
-        };
-        let (requests, connection): (h2::client::SendRequest<Bytes>, _) =
-            timeout(DIAL_LIMIT, work).await.map_err(|_| failed("no connection in time".to_owned()))??;
-        Ok(Box::pin(async move {
-            // The connection stands for as long as somebody may send requests over it.
-            let _requests = requests;
-            let _ = connection.await; // however it ends, it has ended
-        }))
+        let made = timeout(DIAL_LIMIT, self.connections.live(at)).await;
+        let made = made.map_err(|_| failed("no connection in time".to_owned()))?;
+        Ok(Box::pin(made.map_err(|error| failed(error.to_string()))?.ended()))
+    }
+
+    fn renew(&self, at: &str) {
+        self.connections.forget(at);
     }
 
     fn open_calls(&self) -> Vec<(String, OpenCall)> {

@@ -9,6 +9,7 @@ mod csi;
 pub mod device_folder;
 mod devices;
 mod dra;
+mod dra_connections;
 mod none;
 mod registration;
 mod registry;
@@ -210,6 +211,10 @@ pub trait DraCalls: Send + Sync {
     async fn unprepare(&self, at: &str, service: Service, claims: Vec<ClaimId>) -> Result<Answer, CallError>;
     /// Hears how the driver's devices are (`NodeWatchResources`).
     async fn watch_health(&self, at: &str) -> Result<HealthNews, CallError>;
+    /// Another driver serves at the endpoint from now on: no call goes to the former one any more.
+    fn renew(&self, at: &str) {
+        let _ = at;
+    }
     /// Connects to the driver, to see when it goes.
     async fn connect(&self, at: &str) -> Result<Connection, CallError>;
     /// The calls that are open, by endpoint.

@@ -1,10 +1,11 @@
 //! The operations of `ClaimManager`: claims read, drivers called and watched, ResourceSlices deleted.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{join, try_join_all};
+use futures_util::future::{select, try_join_all};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
 
 use crate::actors::kit::address::Address;
@@ -83,27 +84,35 @@ pub(super) async fn watch(
         // Refused, the next change takes its place; the end of a connection repeats its news.
         let _ = to.tell(Cause::outside("driver"), ClaimManagerMsg::Driver(step));
     };
-    let connection = async {
-        loop {
-            if let Ok(connection) = calls.connect(&plugin.endpoint).await {
-                tell(DriverStep::Connected(Arc::clone(&plugin), true));
-                connection.await;
-                tell(DriverStep::Connected(Arc::clone(&plugin), false));
-            }
-            tokio::time::sleep(CONNECT_RETRY).await;
-        }
-    };
-    let health = async {
-        loop {
-            if let Ok(mut news) = calls.watch_health(&plugin.endpoint).await {
-                while let Some(Ok(devices)) = news.next().await {
-                    tell(DriverStep::Health(Arc::clone(&plugin), Some(devices)));
-                }
+    // It may be the successor of another driver at the same endpoint.
+    calls.renew(&plugin.endpoint);
+    loop {
+        if let Ok(connection) = calls.connect(&plugin.endpoint).await {
+            tell(DriverStep::Connected(Arc::clone(&plugin), true));
+            let mut is_told = false;
+            let health = follow_health(&*calls, &plugin, &tell, &mut is_told);
+            // Over the same connection, so not before there is one.
+            select(connection, pin!(health)).await;
+            if is_told {
                 tell(DriverStep::Health(Arc::clone(&plugin), None));
             }
-            tokio::time::sleep(HEALTH_RETRY).await;
+            tell(DriverStep::Connected(Arc::clone(&plugin), false));
         }
-    };
-    let ((), ()) = join(connection, health).await;
-    Ok(())
+        tokio::time::sleep(CONNECT_RETRY).await;
+    }
+}
+
+/// Tells how a driver's devices are. `is_told` while that holds: whoever ends this takes it back.
+async fn follow_health(calls: &dyn DraCalls, plugin: &Arc<Plugin>, tell: &impl Fn(DriverStep), is_told: &mut bool) {
+    loop {
+        if let Ok(mut news) = calls.watch_health(&plugin.endpoint).await {
+            *is_told = true;
+            while let Some(Ok(devices)) = news.next().await {
+                tell(DriverStep::Health(Arc::clone(plugin), Some(devices)));
+            }
+            tell(DriverStep::Health(Arc::clone(plugin), None));
+            *is_told = false;
+        }
+        tokio::time::sleep(HEALTH_RETRY).await;
+    }
 }

@@ -314,3 +314,21 @@ async fn res_51_the_worker_hears_how_its_devices_are() {
     setup.eventually("it is kept", || state().contains("\"Health\":\"Unhealthy\"")).await;
     assert!(state().contains("\"Message\":\"hot\""), "{}", state());
 }
+
+/// RES-49, RES-51: as upstream, which drivers rely on.
+#[tokio::test]
+async fn res_49_calls_and_news_of_health_share_one_connection() {
+    use crate::platform::plugins::wire::dra_health_v1alpha1::HealthStatus;
+    let setup = Setup::new();
+    setup.driver.say("a", HealthStatus::Unhealthy, "hot");
+    let state = || fs::read_to_string(setup.path("dra_health_state")).unwrap_or_default();
+    // Another instance has a connection of its own.
+    for (uid, connections) in [("one", 1), ("two", 2)] {
+        let _serving = setup.serve().await;
+        setup.put_claim("a", &[uid]);
+        assert_eq!(setup.prepare(&pod(uid, &["a"])).await, Ok(()));
+        setup.eventually("its health is kept", || state().contains("\"Message\":\"hot\"")).await;
+        assert_eq!(setup.release(uid).await, Ok(()));
+        assert_eq!(setup.driver.connections(), connections);
+    }
+}
