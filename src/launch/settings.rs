@@ -229,6 +229,8 @@ fn resources(
         claim_gates: ClaimGates {
             extended_resources: invocation.gates.enabled("DRAExtendedResource"),
             pod_groups: invocation.gates.enabled("DRAWorkloadResourceClaims"),
+            health: invocation.gates.enabled("ResourceHealthStatus"),
+            health_messages: invocation.gates.enabled("ResourceHealthStatusMessage"),
         },
     })
 }

@@ -40,7 +40,7 @@ impl ClaimManager {
 
     fn watch(&mut self, plugin: Arc<Plugin>, context: &mut Context<ClaimManagerMsg>) {
         let (socket, of, about) = (plugin.socket.clone(), Arc::clone(&plugin), plugin.name.clone());
-        let work = watch(Arc::clone(&self.args.calls), plugin, context.address().clone());
+        let work = watch(Arc::clone(&self.args.calls), plugin, self.args.gates.health, context.address().clone());
         let ended =
             move |outcome: Result<_, _>| ClaimManagerMsg::Driver(DriverStep::WatchEnded(of, Ended::from(outcome)));
         let watched = context.start("watch driver", about, work, ended);

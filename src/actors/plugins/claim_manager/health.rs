@@ -98,7 +98,7 @@ impl ClaimManager {
 
     pub(super) fn tell_devices_of(&mut self, uid: &PodUid, context: &Context<ClaimManagerMsg>) {
         let (Some(followed), Some(states)) = (self.devices.followed.get_mut(uid), &self.states) else { return };
-        let health = health_of(&followed.pod, states.book(), &self.devices.book, context.now());
+        let health = health_of(&followed.pod, states.book(), &self.devices.book, self.args.gates, context.now());
         if followed.told.as_ref() == Some(&health) || (followed.told.is_none() && health.is_empty()) {
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{select, try_join_all};
+use futures_util::future::{pending, select, try_join_all};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
 
 use crate::actors::kit::address::Address;
@@ -74,10 +74,11 @@ pub(super) async fn wipe(
     }
 }
 
-/// Watches over a driver for as long as it is registered: whether it is there, and how its devices are.
+/// Watches over a driver for as long as it is registered: whether it is there and, with `with_health`, how its devices are.
 pub(super) async fn watch(
     calls: Arc<dyn DraCalls>,
     plugin: Arc<Plugin>,
+    with_health: bool,
     to: Address<ClaimManagerMsg>,
 ) -> Result<(), String> {
     let tell = |step| {
@@ -90,7 +91,12 @@ pub(super) async fn watch(
         if let Ok(connection) = calls.connect(&plugin.endpoint).await {
             tell(DriverStep::Connected(Arc::clone(&plugin), true));
             let mut is_told = false;
-            let health = follow_health(&*calls, &plugin, &tell, &mut is_told);
+            let health = async {
+                match with_health {
+                    true => follow_health(&*calls, &plugin, &tell, &mut is_told).await,
+                    false => pending().await,
+                }
+            };
             // Over the same connection, so not before there is one.
             select(connection, pin!(health)).await;
             if is_told {

@@ -21,11 +21,15 @@ pub struct ClaimGates {
     pub extended_resources: bool,
     /// `DRAWorkloadResourceClaims`: a pod may use claims that were made for its PodGroup, or that are reserved for it.
     pub pod_groups: bool,
+    /// `ResourceHealthStatus`: drivers are asked how devices are, and statuses of pods show the answers (KEP-4680).
+    pub health: bool,
+    /// `ResourceHealthStatusMessage`: with the drivers' words.
+    pub health_messages: bool,
 }
 
 impl Default for ClaimGates {
     fn default() -> Self {
-        Self { extended_resources: true, pod_groups: false }
+        Self { extended_resources: true, pod_groups: false, health: true, health_messages: true }
     }
 }
 

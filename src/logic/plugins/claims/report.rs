@@ -8,17 +8,28 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceHealth
 use super::book::{ClaimBook, ClaimInfo};
 use super::health::HealthBook;
 use super::pod_claims::{claim_named, extended_of};
-use super::{ClaimKey, PreparedDevice};
+use super::{ClaimGates, ClaimKey, PreparedDevice};
 use crate::logic::model::time::Moment;
 
 /// The health of a pod's devices, by the container's name: entries of `allocatedResourcesStatus`.
 pub type HealthByContainer = Vec<(String, Vec<ResourceStatus>)>;
 
-/// The health of all devices that the pod's containers have of claims. Only containers that name claims have any.
-pub fn health_of(pod: &Pod, book: &ClaimBook, health: &HealthBook, now: Moment) -> HealthByContainer {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+/// The health of all devices that the pod's containers have of claims, as far as the gates show it. Only containers that name
+/// claims have any.
+pub fn health_of(
+    pod: &Pod,
+    book: &ClaimBook,
+    health: &HealthBook,
+    gates: ClaimGates,
+    now: Moment,
+) -> HealthByContainer {
+    let containers = pod.spec.iter().filter(|_| gates.health).flat_map(|spec| &spec.containers);
     let of = |container: &Container| {
-        let entries = container_health(pod, container, book, health, now);
+        let mut entries = container_health(pod, container, book, health, now);
+        if !gates.health_messages {
+            let devices = entries.iter_mut().flat_map(|entry| entry.resources.iter_mut().flatten());
+            devices.for_each(|device| device.message = None);
+        }
         (!entries.is_empty()).then(|| (container.name.clone(), entries))
     };
     containers.filter_map(of).collect()
@@ -140,7 +151,8 @@ mod tests {
         let told =
             DeviceHealth { pool_name, device_name, health: Health::Unhealthy, holds_seconds: 0, message: "hot".into() };
         health.take("d", 1, vec![told], Moment(0));
-        let found = health_of(&pod, &book, &health, Moment(0));
+        let shown = |gates| health_of(&pod, &book, &health, gates, Moment(0));
+        let found = shown(ClaimGates::default());
         let [(container, entries)] = &found[..] else { panic!("{found:?}") };
         assert_eq!(container, "c");
         let hot = json!({ "resourceID": "v.com/c=0", "health": "Unhealthy", "message": "hot" });
@@ -152,6 +164,11 @@ mod tests {
                 { "name": "claim:a", "resources": [hot, unknown] },
             ])
         );
+        let silent = shown(ClaimGates { health_messages: false, ..ClaimGates::default() });
+        let messages =
+            silent.iter().flat_map(|(_, entries)| entries.iter().flat_map(|entry| entry.resources.iter().flatten()));
+        assert_eq!(messages.map(|device| device.message.as_deref()).collect::<Vec<_>>(), [None; 3]);
+        assert_eq!(shown(ClaimGates { health: false, ..ClaimGates::default() }), []);
         let mut status = ContainerStatus::default();
         let other = ResourceStatus { name: "vendor.com/nic".to_owned(), resources: Some(vec![]) };
         status.allocated_resources_status = Some(vec![other]);
