@@ -20,6 +20,7 @@ use crate::logic::resources::cpu_manager::{
 };
 use crate::logic::resources::memory_manager::{Machine, NodeMemory};
 use crate::logic::resources::topology::machine::NumaNodes;
+use crate::platform::files::whole_file::write_whole;
 
 /// The end of the name of a file that was set aside.
 const UNFIT: &str = ".unfit";
@@ -95,7 +96,8 @@ fn static_policy(
 
 /// Checks that the managers, and the claims of pods, can go on from the files below the root directory. With `repairs`, a
 /// manager's file that does not fit is renamed to `<name>.unfit` instead, and the manager begins anew: running pods keep
-/// running, and are given hardware as far as they can be (PAIN-19). An older `.unfit` gives way.
+/// running, and are given hardware as far as they can be (PAIN-19). An older `.unfit` gives way. A manager without a file begins
+/// one.
 ///
 /// # Errors
 /// In upstream's words, which name the file; also when a file is there and cannot be read, or not be renamed.
@@ -121,9 +123,26 @@ pub(super) fn check_state(managers: &ResourceManagers, root_dir: &Path, repairs:
         fs::rename(root_dir.join(name), &aside).map_err(|failed| format!("{error}; set it aside: {failed}"))?;
         tracing::warn!(%error, aside, "state file does not fit; it is set aside and begun anew");
     }
+    begin_state(managers, files, root_dir);
     match read(checkpoint::FILE_NAME)? {
         Some(bytes) => checkpoint::parse(&bytes).map(drop).map_err(|error| Unrestorable(error).to_string()),
         None => Ok(()),
+    }
+}
+
+/// Writes the files of state that are not there, as upstream does before it serves: programs beside the agent read them. A file
+/// that cannot be written ends no start; it is written with the next change.
+fn begin_state(managers: &ResourceManagers, there: StateFiles, root_dir: &Path) {
+    let first = managers.files();
+    let missing = [
+        (StateFiles::CPUS, first.cpus.filter(|_| there.cpus.is_none())),
+        (StateFiles::MEMORY, first.memory.filter(|_| there.memory.is_none())),
+    ];
+    for (name, bytes) in missing {
+        let Some(bytes) = bytes else { continue };
+        if let Err(error) = write_whole(&root_dir.join(name), &bytes, 0o600) {
+            tracing::warn!(%error, name, "a state file is not there yet");
+        }
     }
 }
 
@@ -149,8 +168,21 @@ mod tests {
 
             fs::write(at(&format!("{name}{UNFIT}")), "older").expect("written");
             check_state(&managers, folder.path(), true).expect("repaired");
-            assert!(!at(name).exists());
+            let begun = fs::read_to_string(at(name)).expect("begun anew");
+            assert_ne!(begun, wrong);
+            check_state(&managers, folder.path(), false).expect("it fits");
             assert_eq!(fs::read_to_string(at(&format!("{name}{UNFIT}"))).expect("kept"), wrong);
+        }
+    }
+
+    /// RES-29, RES-34: upstream has both before it serves.
+    #[test]
+    fn res_29_state_files_are_there_before_the_agent_serves() {
+        let (managers, folder) = (ResourceManagers::default(), tempfile::tempdir().expect("a folder"));
+        let files = managers.files();
+        check_state(&managers, folder.path(), false).expect("nothing is wrong");
+        for (name, expected) in [(StateFiles::CPUS, files.cpus), (StateFiles::MEMORY, files.memory)] {
+            assert_eq!(fs::read(folder.path().join(name)).ok(), expected, "{name}");
         }
     }
 
