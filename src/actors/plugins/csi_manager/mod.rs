@@ -488,7 +488,7 @@ impl CsiManager {
                 let began = clock.uptime();
                 let outcome = staged::unstage(&*calls, &*host, endpoint, &device, &data).await;
                 let plugin = &format!("kubernetes.io/csi:{}", data.driver_name);
-                let (operation, took) = ("unmount_device", clock.uptime().saturating_sub(began));
+                let (operation, took) = (staged::operation(&device), clock.uptime().saturating_sub(began));
                 let failed = outcome.is_err();
                 observer.observe(Observation::VolumeDone { plugin, operation, migrated: false, took, failed });
                 outcome

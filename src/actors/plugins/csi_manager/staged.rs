@@ -57,6 +57,14 @@ pub(super) fn key(device: &DevicePlace) -> String {
     format!("unstage {device}")
 }
 
+/// Upstream's name of the operation, for metrics.
+pub(super) fn operation(device: &DevicePlace) -> &'static str {
+    match device {
+        DevicePlace::FileSystem { .. } => "unmount_device",
+        DevicePlace::Block { .. } => "unmap_device",
+    }
+}
+
 /// Those that no pod has, as the disk tells.
 pub(super) async fn unused(host: &dyn CsiHost) -> Result<Vec<Staged>, String> {
     let staged = host.devices().await.map_err(|error| error.to_string())?;
@@ -145,6 +153,13 @@ mod tests {
 
     fn device() -> DevicePlace {
         DevicePlace::block("pv-1")
+    }
+
+    /// OBS-07: a device is unmapped, a file system unmounted.
+    #[test]
+    fn obs_07_operations_have_upstreams_names() {
+        let files = DevicePlace::FileSystem { driver: "d".to_owned(), digest: "0a".to_owned() };
+        assert_eq!((operation(&device()), operation(&files)), ("unmap_device", "unmount_device"));
     }
 
     /// VOL-45: a look that began while the volume was staged sees it after it is gone.
