@@ -8,5 +8,6 @@ pub mod host_ips;
 pub mod hostname;
 pub mod hosts_file;
 pub mod http_proxy;
+pub mod name_lookup;
 pub mod network_rules;
 pub mod node_addresses;

@@ -1,4 +1,7 @@
-//! Where blocking calls of adapters run: beside the actors' threads, or in place in the simulator.
+//! Where blocking calls of adapters run: beside the actors' threads, or in place in the simulator. Lookups of names, which
+//! may last for half a minute, have threads of their own.
+
+pub mod lookup;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 

@@ -24,6 +24,16 @@ impl SystemChance {
     }
 }
 
+/// A number that nobody outside foresees, as far as the kernel has one.
+pub fn unforeseen() -> u16 {
+    let mut bytes = [0u8; 2];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
+    if filled != Ok(bytes.len()) {
+        tracing::debug!("the kernel has no random numbers yet");
+    }
+    u16::from_le_bytes(bytes)
+}
+
 impl Chance for SystemChance {
     /// splitmix64, its upper 53 bits as a fraction.
     fn next(&self) -> f64 {

@@ -262,8 +262,8 @@ async fn resolved(settings: &AddressSettings) -> Option<Vec<IpAddr>> {
 }
 
 async fn lookup(name: &str) -> Option<Vec<IpAddr>> {
-    match tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name, 0))).await {
-        Ok(Ok(found)) => Some(found.map(|address| address.ip()).collect()),
+    match tokio::time::timeout(LOOKUP_MAX, blocking::lookup::find(name, 0)).await {
+        Ok(Ok(found)) => Some(found.into_iter().map(|address| address.ip()).collect()),
         Ok(Err(error)) => {
             tracing::debug!(name, %error, "the node's name has no address");
             Some(vec![])

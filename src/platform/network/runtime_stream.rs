@@ -25,6 +25,7 @@ use tokio_rustls::TlsConnector;
 use url::Url;
 
 use super::tls::{self, Offer};
+use crate::platform::host::blocking::lookup::{self, LookupError};
 
 /// From dialling to a connection that takes requests.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
@@ -98,9 +99,9 @@ pub enum DialError {
     /// A scheme other than `http` and `https`.
     #[error("unknown scheme: {0}")]
     Scheme(String),
-    /// The name has no address.
-    #[error("dial tcp: lookup {0}: no such host")]
-    NoSuchHost(String),
+    /// The name gave no address.
+    #[error("dial tcp: {0}")]
+    Lookup(#[from] LookupError),
     /// An address of another machine.
     #[error("dial tcp {0}: not an address of this machine, where the runtime's streams are")]
     Foreign(SocketAddr),
@@ -224,13 +225,11 @@ async fn dial(url: &Url) -> Result<Box<dyn Duplex>, DialError> {
     };
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or_default();
-    let found = tokio::net::lookup_host((host, port)).await;
-    let unknown = || DialError::NoSuchHost(host.to_owned());
-    let addresses: Vec<SocketAddr> = found.map_err(|_| unknown())?.collect();
+    let addresses = lookup::find(host, port).await?;
     if let Some(foreign) = addresses.iter().find(|address| !is_own(address.ip())) {
         return Err(DialError::Foreign(*foreign));
     }
-    let mut problem = unknown();
+    let mut problem = None;
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
@@ -238,10 +237,10 @@ async fn dial(url: &Url) -> Result<Box<dyn Duplex>, DialError> {
                 let _ = stream.set_nodelay(true);
                 return if is_tls { encrypted(stream, host).await } else { Ok(Box::new(stream)) };
             }
-            Err(error) => problem = DialError::Refused(address, kernel_text(&error)),
+            Err(error) => problem = Some(DialError::Refused(address, kernel_text(&error))),
         }
     }
-    Err(problem)
+    Err(problem.expect("invariant: a name that was found has an address"))
 }
 
 /// As upstream: the certificate must be one that the system trusts, and for this host.

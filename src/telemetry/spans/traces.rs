@@ -17,13 +17,14 @@ use opentelemetry_sdk::propagation::{BaggagePropagator, TraceContextPropagator};
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanLimits,
 };
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::config::Tracing;
 use crate::cri::instrumented::Call;
+use crate::platform::host::blocking::lookup;
 use crate::platform::host::clock::{Clock, SystemClock};
 
 /// The target of the spans that are exported.
@@ -99,11 +100,23 @@ fn channel(endpoint: &str) -> Result<Channel, TracingError> {
     };
     let made = Endpoint::from_shared(uri).map_err(|error| refuse(error.to_string()))?;
     let made = made.timeout(EXPORT_LIMIT).connect_timeout(EXPORT_LIMIT);
-    let Some(target) = target else { return Ok(made.connect_lazy()) };
+    let Some(target) = target else {
+        let dial = service_fn(|uri: Uri| async move { dial(&uri).await.map(TokioIo::new) });
+        return Ok(made.connect_with_connector_lazy(dial));
+    };
     Ok(made.connect_with_connector_lazy(service_fn(move |_: Uri| {
         let target = target.clone();
         async move { connect(&target).await.map(TokioIo::new) }
     })))
+}
+
+/// Connects to a collector's host, whose name keeps none of the agent's threads for blocking calls.
+async fn dial(uri: &Uri) -> std::io::Result<TcpStream> {
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let addresses = lookup::find(host, uri.port_u16().unwrap_or(80)).await.map_err(std::io::Error::other)?;
+    let stream = TcpStream::connect(addresses.as_slice()).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 async fn connect(target: &Target) -> std::io::Result<UnixStream> {

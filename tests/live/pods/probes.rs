@@ -1,10 +1,12 @@
 //! Probes of real containers: by HTTP, by connection, by gRPC and by command.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{NODE_NAME, Node, condition, container_status, http_get};
+use crate::harness::{AGENT, NODE_NAME, Node, condition, container_status, http_get};
 use crate::pods::{forever, pod, shell, then_forever, web, with};
 
 /// PRB-01, PRB-05, PRB-06, PRB-12, PRB-15, PRB-16, PRB-19: a named port, the pod's own address, and back again.
@@ -300,4 +302,60 @@ fn connections_of_probes_do_not_add_up() {
         columns.get(2) == Some(&remote.as_str()) && columns.get(9) != Some(&nobodys)
     });
     assert!(open.count() <= 2, "{table}");
+}
+
+/// Has the agent ask a name server that never answers, from a mount namespace of its own.
+fn with_silent_name_server(node: &mut Node) -> UdpSocket {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = Ipv4Addr::new(127, 77, high, low);
+    let server = UdpSocket::bind((address, 53)).expect("an address of this test's own");
+    let file = node.dir.join("resolv.conf");
+    std::fs::write(&file, format!("nameserver {address}\n")).unwrap();
+    let script = format!("mount --bind {} /etc/resolv.conf; exec \"$@\"", file.display());
+    let words = ["unshare", "--mount", "--propagation", "slave", "sh", "-ec", &script, "agent"];
+    node.wrapper = words.map(str::to_owned).into();
+    server
+}
+
+/// SEC-48: forty probes of names whose server is silent fail, each in its time, and hold up nothing else: neither
+/// statistics nor a new pod, a command in it and its end. With their pod the lookups end.
+#[test]
+fn a_silent_name_server_holds_up_nobody() {
+    let Some(mut node) = Node::new() else { return };
+    let server = with_silent_name_server(&mut node);
+    node.start_agent();
+    let named = |number: u32| {
+        let probe = |kind: &str| {
+            let host = format!("{kind}-{number}.silent.example");
+            json!({ "tcpSocket": { "host": host, "port": 80 }, "periodSeconds": 1, "failureThreshold": 1000 })
+        };
+        let probes = json!({ "readinessProbe": probe("ready"), "livenessProbe": probe("alive") });
+        with(forever(&format!("main-{number}")), probes)
+    };
+    node.apply(&pod("named", &(0..20).map(named).collect::<Vec<_>>()));
+    node.eventually("probes have failed again and again", || {
+        let failed = ["Readiness", "Liveness"].map(|kind| rounds(&node, "named", kind, "failed"));
+        failed.iter().all(|count| *count >= 10).then_some(())
+    });
+    node.wait_for_words(&["Readiness probe failed: dial tcp ready-0.silent.example:80: i/o timeout"]);
+
+    let port = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
+    node.apply(&pod("web", &[forever("main")]));
+    node.wait_listed("web", "ready", |pod| condition(pod, "Ready") == "True");
+    node.eventually("statistics have the new pod", || {
+        http_get(&port, "/stats/summary").filter(|(status, body)| *status == 200 && body.contains("\"web-node1\""))
+    });
+    // The agent's socket answers in its own mount namespace alone.
+    let agent = node.agent_pid().to_string();
+    let mut exec = Command::new("nsenter");
+    exec.args(["--mount", "--target", &agent, AGENT, "exec", "--socket"]).arg(node.socket());
+    let output = exec.args(["default/web", "--", "echo", "well"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "well\n", "{output:?}");
+    node.delete("web");
+    node.wait_gone("web");
+
+    node.delete("named");
+    node.wait_gone("named");
+    server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    node.eventually("the lookups end", || server.recv(&mut [0; 512]).err());
 }

@@ -154,6 +154,7 @@ impl AsyncWrite for Resumed {
 mod tests {
     use super::super::{Ask, Errand, Redirects, Target, WireError, test_server};
     use super::*;
+    use crate::platform::network::names::Names;
 
     fn parsed(heard: &str) -> Option<(u16, String)> {
         let answer = whole(heard.as_bytes(), 8)?;
@@ -212,7 +213,8 @@ mod tests {
                 });
                 let target = Target::from_parts("http", "127.0.0.1", address.port(), "/").expect("a target");
                 let (redirects, timeout) = (Redirects::SameHost, Duration::from_secs(60));
-                let ask = Ask { target, headers: vec![], redirects, body_max: 100, timeout, haste };
+                let names = Names::OfNode;
+                let ask = Ask { target, headers: vec![], redirects, body_max: 100, timeout, haste, names };
                 let heard = Errand::new(ask)
                     .expect("plain")
                     .run(&|| Err(WireError::Settings("not asked for".to_owned())))

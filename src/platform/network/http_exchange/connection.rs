@@ -34,6 +34,7 @@ use super::dial::{self, First, Forward, Line};
 use super::error::WireError;
 use super::peeked::{Beginning, Peeked};
 use super::target::Target;
+use crate::platform::network::names::Names;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -75,8 +76,8 @@ pub(super) struct Ends {
 
 impl Connection {
     /// Connects over TLS.
-    pub async fn open_tls(target: &Target, config: Arc<ClientConfig>) -> Result<Self, WireError> {
-        let (stream, mut ends) = begin(&target.host, target.port).await?;
+    pub async fn open_tls(target: &Target, config: Arc<ClientConfig>, names: &Names) -> Result<Self, WireError> {
+        let (stream, mut ends) = begin(&target.host, target.port, names).await?;
         let (stream, beginning) = Peeked::new(stream);
         ends.beginning = beginning;
         let name = ServerName::try_from(target.host.clone()).map_err(|error| WireError::Tls(error.to_string()))?;
@@ -94,8 +95,8 @@ impl Connection {
     }
 
     /// Connects, and speaks HTTP/2 from the first byte on, without TLS.
-    pub async fn open_http2(host: &str, port: u16) -> Result<Self, WireError> {
-        let (stream, mut ends) = begin(host, port).await?;
+    pub async fn open_http2(host: &str, port: u16, names: &Names) -> Result<Self, WireError> {
+        let (stream, mut ends) = begin(host, port, names).await?;
         let (stream, beginning) = Peeked::new(stream);
         (ends.beginning, ends.http2) = (beginning, true);
         Self::http2(stream, ends).await
@@ -164,16 +165,16 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Connects, to send something at once, and more later: nothing is gained by waiting for that.
-async fn begin(host: &str, port: u16) -> Result<(Forward, Ends), WireError> {
-    let (line, ends) = lift(host, port).await?;
+async fn begin(host: &str, port: u16, names: &Names) -> Result<(Forward, Ends), WireError> {
+    let (line, ends) = lift(host, port, names).await?;
     let _ = setsockopt(&line, sockopt::TcpNoDelay, &true);
     let stream = Forward::new(line).map_err(|error| dial_problem(ends.remote, &error))?;
     Ok((stream, ends))
 }
 
 /// Connects, to send one thing at once.
-pub(super) async fn lift(host: &str, port: u16) -> Result<(Line, Ends), WireError> {
-    let (line, remote) = reach(host, port, First::Speaks).await?;
+pub(super) async fn lift(host: &str, port: u16, names: &Names) -> Result<(Line, Ends), WireError> {
+    let (line, remote) = reach(host, port, names, First::Speaks).await?;
     let local = line.local_addr();
     Ok((line, Ends { local, remote, beginning: Beginning::default(), http2: false }))
 }
@@ -182,32 +183,32 @@ pub(super) async fn lift(host: &str, port: u16) -> Result<(Line, Ends), WireErro
 ///
 /// # Errors
 /// The problem of the last one.
-pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(Line, SocketAddr), WireError> {
-    reach(host, port, First::Listens).await
+pub(in crate::platform) async fn connect(
+    host: &str,
+    port: u16,
+    names: &Names,
+) -> Result<(Line, SocketAddr), WireError> {
+    reach(host, port, names, First::Listens).await
 }
 
-async fn reach(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), WireError> {
+async fn reach(host: &str, port: u16, names: &Names, first: First) -> Result<(Line, SocketAddr), WireError> {
     if let Ok(address) = host.parse() {
         let address = SocketAddr::new(address, port);
         let dialled = dial::dial(address, first).await;
         return dialled.map(|stream| (stream, address)).map_err(|error| dial_problem(address, &error));
     }
-    Box::pin(reach_by_name(host, port, first)).await
+    Box::pin(reach_by_name(host, port, names, first)).await
 }
 
-async fn reach_by_name(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), WireError> {
-    let addresses = match tokio::net::lookup_host((host, port)).await {
-        Ok(addresses) => addresses.collect::<Vec<_>>(),
-        Err(_) => return Err(WireError::NoSuchHost(host.to_owned())),
-    };
-    let mut problem = WireError::NoSuchHost(host.to_owned());
-    for address in addresses {
+async fn reach_by_name(host: &str, port: u16, names: &Names, first: First) -> Result<(Line, SocketAddr), WireError> {
+    let mut problem = None;
+    for address in names.find(host, port).await? {
         match dial::dial(address, first).await {
             Ok(stream) => return Ok((stream, address)),
-            Err(error) => problem = dial_problem(address, &error),
+            Err(error) => problem = Some(dial_problem(address, &error)),
         }
     }
-    Err(problem)
+    Err(problem.expect("invariant: a name that was found has an address"))
 }
 
 fn dial_problem(address: SocketAddr, error: &io::Error) -> WireError {
@@ -356,7 +357,7 @@ mod tests {
     async fn a_connection_is_closed_without_lingering() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
-        let (stream, _) = connect(&address.ip().to_string(), address.port()).await.expect("connected");
+        let (stream, _) = connect(&address.ip().to_string(), address.port(), &Names::OfNode).await.expect("connected");
         assert_eq!(nix::sys::socket::getsockopt(&stream, sockopt::Linger).expect("told").l_onoff, 0);
         let (mut other_side, _) = listener.accept().expect("accepted");
         drop(stream); // The other side has acknowledged nothing of an end, and never reads.

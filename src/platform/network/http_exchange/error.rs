@@ -1,6 +1,7 @@
 //! Why an exchange has no answer. `Display` has the words of upstream's client, for people and tools look for parts of them.
 
 use super::HEADER_BYTES_MAX;
+use crate::platform::host::blocking::lookup::LookupError;
 
 /// Why there is no request, no connection or no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,9 +26,9 @@ pub enum WireError {
     /// The library does not take the request.
     #[error("{0}")]
     Request(String),
-    /// The name has no address.
-    #[error("dial tcp: lookup {0}: no such host")]
-    NoSuchHost(String),
+    /// The name gave no address.
+    #[error("dial tcp: {0}")]
+    Lookup(#[from] LookupError),
     /// An address does not take the connection.
     #[error("dial tcp {address}: connect: {problem}")]
     Dial {

@@ -33,6 +33,8 @@ use hop::Hop;
 pub use target::Target;
 pub use unary::{Unary, UnaryError, unary};
 
+use crate::platform::network::names::Names;
+
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 10;
 /// The most bytes that the header of an answer may take.
@@ -52,6 +54,8 @@ pub struct Ask<'a> {
     pub timeout: Duration,
     /// How soon the answer must be heard.
     pub haste: Haste,
+    /// How hosts are looked up.
+    pub names: Names,
 }
 
 /// How soon an answer must be heard once it is there.
@@ -93,6 +97,7 @@ pub struct Errand {
     body_max: usize,
     timeout: Duration,
     haste: Haste,
+    names: Names,
 }
 
 impl Errand {
@@ -101,8 +106,8 @@ impl Errand {
     /// # Errors
     /// A header cannot be sent.
     pub fn new(ask: Ask<'_>) -> Result<Self, ExchangeError> {
-        let Ask { target, headers, redirects, body_max, timeout, haste } = ask;
-        Ok(Self { first: Hop::first(target, &headers)?, redirects, body_max, timeout, haste })
+        let Ask { target, headers, redirects, body_max, timeout, haste, names } = ask;
+        Ok(Self { first: Hop::first(target, &headers)?, redirects, body_max, timeout, haste, names })
     }
 
     /// Asks, follows redirects, reads the body.
@@ -153,10 +158,10 @@ impl Errand {
     async fn send(&self, hop: &Hop, tls: TlsSource<'_>, deadline: Pin<&mut Sleep>) -> Result<Sent, ExchangeError> {
         let exchange = async {
             if hop.target.tls {
-                return Box::pin(send_tls(hop, tls()?)).await;
+                return Box::pin(send_tls(hop, tls()?, &self.names)).await;
             }
             let request = hop.plain()?;
-            let (line, ends) = lift(&hop.target.host, hop.target.port).await?;
+            let (line, ends) = lift(&hop.target.host, hop.target.port, &self.names).await?;
             let heard = brief::ask(line, request, self.body_max, self.haste).await;
             match heard.map_err(|error| ends.io_problem(&error))? {
                 Heard::Whole(answer) => Ok(Sent::Whole(answer)),
@@ -182,8 +187,8 @@ enum Sent {
     Begun(Box<Begun>),
 }
 
-async fn send_tls(hop: &Hop, config: Arc<ClientConfig>) -> Result<Sent, WireError> {
-    let connection = Connection::open_tls(&hop.target, config).await?;
+async fn send_tls(hop: &Hop, config: Arc<ClientConfig>, names: &Names) -> Result<Sent, WireError> {
+    let connection = Connection::open_tls(&hop.target, config, names).await?;
     let request = hop.request(connection.is_http2())?;
     answered(connection, request).await
 }

@@ -10,6 +10,7 @@ use super::connection::{Connection, Payload};
 use super::error::WireError;
 use super::peeked::Beginning;
 use crate::logic::formats::url_query::unescaped;
+use crate::platform::network::names::Names;
 
 /// The most bytes of an answer that are read, its frame too.
 const ANSWER_BYTES_MAX: usize = 10 * 1024;
@@ -38,6 +39,8 @@ pub struct Unary<'a> {
     pub message: Vec<u8>,
     /// For the connection and the call together.
     pub timeout: std::time::Duration,
+    /// How the host is looked up.
+    pub names: &'a Names,
 }
 
 /// The problem.
@@ -66,7 +69,7 @@ pub async fn unary(call: Unary<'_>) -> Result<Vec<u8>, UnaryError> {
     let mut deadline = std::pin::pin!(tokio::time::sleep(call.timeout));
     let mut connection = tokio::select! {
         biased;
-        opened = Connection::open_http2(call.host, call.port) => opened.map_err(UnaryError::NoServer)?,
+        opened = Connection::open_http2(call.host, call.port, call.names) => opened.map_err(UnaryError::NoServer)?,
         () = deadline.as_mut() => return Err(UnaryError::Unconnected),
     };
     let beginning = connection.beginning();

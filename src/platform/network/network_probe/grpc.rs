@@ -5,6 +5,7 @@ use super::{GrpcProbe, ProbeOutcome};
 use crate::logic::formats::go_text::quoted;
 use crate::logic::model::backoff::go_duration;
 use crate::platform::network::http_exchange::{Unary, UnaryError, unary};
+use crate::platform::network::names::Names;
 
 /// The probe's name for itself.
 const USER_AGENT: &str = "kube-probe/1.36";
@@ -35,7 +36,7 @@ const STATUSES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNO
 const SERVING: u64 = 1;
 
 /// Asks. All that goes wrong is a failure, never an error, as with upstream's probe.
-pub(super) async fn probe(probe: &GrpcProbe) -> ProbeOutcome {
+pub(super) async fn probe(probe: &GrpcProbe, names: &Names) -> ProbeOutcome {
     let call = Unary {
         host: &probe.host,
         port: probe.port,
@@ -43,6 +44,7 @@ pub(super) async fn probe(probe: &GrpcProbe) -> ProbeOutcome {
         user_agent: USER_AGENT,
         message: check_request(&probe.service),
         timeout: probe.timeout,
+        names,
     };
     match unary(call).await {
         Ok(answer) => match serving_status(&answer) {

@@ -9,6 +9,7 @@ use super::{HookAnswer, HookError, HttpProbe, NetworkProbe, ProbeOutcome};
 use crate::platform::network::http_exchange::{
     Answer, Ask, Errand, ExchangeError, Haste, Redirects, Target, TargetError,
 };
+use crate::platform::network::names::Names;
 
 /// The most bytes of an answer's body that are read; more is no fault.
 const BODY_BYTES_MAX: usize = 10 * 1024;
@@ -24,8 +25,9 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub fn new(tls: &Arc<ClientConfig>, probe: &HttpProbe) -> Self {
-        let errand = ask(probe, USER_AGENT, Haste::Little).map_err(|error| ProbeOutcome::Error(error.to_string()));
+    pub fn new(tls: &Arc<ClientConfig>, names: &Names, probe: &HttpProbe) -> Self {
+        let errand =
+            ask(probe, names, USER_AGENT, Haste::Little).map_err(|error| ProbeOutcome::Error(error.to_string()));
         let errand = errand.and_then(|ask| Errand::new(ask).map_err(|error| outcome_of(Err(error))));
         Self { tls: Arc::clone(tls), errand }
     }
@@ -43,8 +45,12 @@ impl NetworkProbe for Prepared {
 }
 
 /// Asks for a hook: any answer is one, also one whose body breaks off.
-pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Result<HookAnswer, HookError> {
-    let Err(problem) = answered(tls, &request).await else { return Ok(HookAnswer::AsAsked) };
+pub(super) async fn hook(
+    tls: &Arc<ClientConfig>,
+    names: &Names,
+    mut request: HttpProbe,
+) -> Result<HookAnswer, HookError> {
+    let Err(problem) = answered(tls, names, &request).await else { return Ok(HookAnswer::AsAsked) };
     if !matches!(&problem, HookError::Exchange(error) if error.is_plain_after_all()) {
         return Err(problem);
     }
@@ -52,12 +58,12 @@ pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Res
     // A header that was meant for an encrypted connection is not sent over another.
     request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
     // As upstream, a failure is that of the first try.
-    answered(tls, &request).await.map(|()| HookAnswer::OverPlainHttp).map_err(|_| problem)
+    answered(tls, names, &request).await.map(|()| HookAnswer::OverPlainHttp).map_err(|_| problem)
 }
 
-async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), HookError> {
+async fn answered(tls: &Arc<ClientConfig>, names: &Names, request: &HttpProbe) -> Result<(), HookError> {
     let tls: &(dyn Fn() -> _ + Send + Sync) = &|| Ok(Arc::clone(tls));
-    let answered = match Errand::new(ask(request, HOOK_USER_AGENT, Haste::Great)?) {
+    let answered = match Errand::new(ask(request, names, HOOK_USER_AGENT, Haste::Great)?) {
         Ok(errand) => errand.run(tls).await,
         Err(error) => Err(error),
     };
@@ -67,11 +73,11 @@ async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), Ho
     }
 }
 
-fn ask<'a>(probe: &'a HttpProbe, user_agent: &'a str, haste: Haste) -> Result<Ask<'a>, TargetError> {
+fn ask<'a>(probe: &'a HttpProbe, names: &Names, user_agent: &'a str, haste: Haste) -> Result<Ask<'a>, TargetError> {
     let target = Target::from_parts(&probe.scheme, &probe.host, probe.port, &probe.path)?;
     let headers = headers_of(&probe.headers, user_agent);
     let (redirects, body_max, timeout) = (Redirects::SameHost, BODY_BYTES_MAX, probe.timeout);
-    Ok(Ask { target, headers, redirects, body_max, timeout, haste })
+    Ok(Ask { target, headers, redirects, body_max, timeout, haste, names: names.clone() })
 }
 
 /// The headers given; with an agent and an `Accept` if they have none. An empty `Accept` takes it away.

@@ -11,6 +11,7 @@ use rustls::ClientConfig;
 
 pub use crate::logic::probes::probe_target::{GrpcProbe, HttpProbe, TcpProbe};
 use crate::platform::network::http_exchange::{ExchangeError, TargetError};
+use crate::platform::network::names::{NameServers, Names};
 use crate::platform::network::tls::{self, Offer};
 
 /// The finding of a probe.
@@ -70,48 +71,61 @@ pub trait NetworkProber: Send + Sync {
     async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, HookError>;
 }
 
-/// [`NetworkProber`] over real connections, each its own. Keeps its TLS settings.
+/// [`NetworkProber`] over real connections, each its own. Keeps its TLS settings, and lookups of names under way.
 #[derive(Clone, Debug)]
 pub struct HostProber {
     tls: Arc<ClientConfig>,
+    names: Names,
 }
 
 impl HostProber {
     /// Probes that offer these protocols over TLS. Servers' certificates are not verified.
     pub fn new(offer: Offer) -> Self {
-        Self { tls: tls::unverified_client(offer) }
+        Self { tls: tls::unverified_client(offer), names: Names::OfPods(Arc::new(NameServers::of_machine())) }
+    }
+
+    /// The same, with other name servers.
+    #[cfg(test)]
+    pub(in crate::platform) fn with_names(self, names: NameServers) -> Self {
+        Self { names: Names::OfPods(Arc::new(names)), ..self }
+    }
+}
+
+/// A probe, and how its host is looked up.
+struct Named<P> {
+    probe: P,
+    names: Names,
+}
+
+#[async_trait]
+impl NetworkProbe for Named<TcpProbe> {
+    async fn make(self: Arc<Self>) -> ProbeOutcome {
+        tcp::probe(&self.probe, &self.names).await
     }
 }
 
 #[async_trait]
-impl NetworkProbe for TcpProbe {
+impl NetworkProbe for Named<GrpcProbe> {
     async fn make(self: Arc<Self>) -> ProbeOutcome {
-        tcp::probe(&self).await
-    }
-}
-
-#[async_trait]
-impl NetworkProbe for GrpcProbe {
-    async fn make(self: Arc<Self>) -> ProbeOutcome {
-        grpc::probe(&self).await
+        grpc::probe(&self.probe, &self.names).await
     }
 }
 
 #[async_trait]
 impl NetworkProber for HostProber {
     fn http(&self, probe: HttpProbe) -> Arc<dyn NetworkProbe> {
-        Arc::new(http::Prepared::new(&self.tls, &probe))
+        Arc::new(http::Prepared::new(&self.tls, &self.names, &probe))
     }
 
     fn tcp(&self, probe: TcpProbe) -> Arc<dyn NetworkProbe> {
-        Arc::new(probe)
+        Arc::new(Named { probe, names: self.names.clone() })
     }
 
     fn grpc(&self, probe: GrpcProbe) -> Arc<dyn NetworkProbe> {
-        Arc::new(probe)
+        Arc::new(Named { probe, names: self.names.clone() })
     }
 
     async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, HookError> {
-        http::hook(&self.tls, request).await
+        http::hook(&self.tls, &self.names, request).await
     }
 }

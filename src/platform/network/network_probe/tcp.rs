@@ -2,10 +2,11 @@
 
 use super::{ProbeOutcome, TcpProbe};
 use crate::platform::network::http_exchange::connect;
+use crate::platform::network::names::Names;
 
 /// Connects and closes again.
-pub(super) async fn probe(probe: &TcpProbe) -> ProbeOutcome {
-    match tokio::time::timeout(probe.timeout, connect(&probe.host, probe.port)).await {
+pub(super) async fn probe(probe: &TcpProbe, names: &Names) -> ProbeOutcome {
+    match tokio::time::timeout(probe.timeout, connect(&probe.host, probe.port, names)).await {
         Ok(Ok(_)) => ProbeOutcome::Success,
         Ok(Err(problem)) => ProbeOutcome::Failure(problem.to_string()),
         Err(_) => {
@@ -31,10 +32,10 @@ mod tests {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let listener = std::net::TcpListener::bind(host).expect("bound");
             let address = listener.local_addr().expect("bound");
-            assert_eq!(probe(&to(address)).await, ProbeOutcome::Success);
+            assert_eq!(probe(&to(address), &Names::OfNode).await, ProbeOutcome::Success);
             drop(listener);
             let expected = format!("dial tcp {address}: connect: connection refused");
-            assert_eq!(probe(&to(address)).await, ProbeOutcome::Failure(expected));
+            assert_eq!(probe(&to(address), &Names::OfNode).await, ProbeOutcome::Failure(expected));
         }
     }
 
@@ -50,7 +51,7 @@ mod tests {
             let connected = tokio::time::timeout(timeout, tokio::net::TcpStream::connect(address)).await;
             held.push(connected);
         }
-        let outcome = probe(&TcpProbe { timeout: Duration::from_millis(50), ..to(address) }).await;
+        let outcome = probe(&TcpProbe { timeout: Duration::from_millis(50), ..to(address) }, &Names::OfNode).await;
         assert_eq!(outcome, ProbeOutcome::Failure(format!("dial tcp {address}: i/o timeout")));
     }
 }

@@ -12,6 +12,7 @@ use url::Url;
 
 use super::{FetchError, FetchProblem, Fetched, MANIFEST_BYTES_MAX, ManifestUrl};
 use crate::platform::network::http_exchange::{Ask, Errand, Haste, Redirects, Target, WireError};
+use crate::platform::network::names::Names;
 use crate::platform::network::tls::{self, Offer};
 
 /// For the whole exchange, as upstream.
@@ -63,7 +64,7 @@ impl HttpManifestUrl {
         }
         let target = self.target.clone()?;
         let (redirects, body_max, timeout) = (Redirects::AnyHost, MANIFEST_BYTES_MAX, TIMEOUT);
-        let ask = Ask { target, headers, redirects, body_max, timeout, haste: Haste::Great };
+        let ask = Ask { target, headers, redirects, body_max, timeout, haste: Haste::Great, names: Names::OfNode };
         let answer = Errand::new(ask)?.run(&|| self.tls()).await?;
         if answer.status != 200 {
             let status = hyper::StatusCode::from_u16(answer.status);

@@ -24,6 +24,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Settings, TransportError, texts};
+use crate::platform::host::blocking::lookup;
 
 /// For the way to the server, as in upstream's client.
 pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -152,11 +153,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Connects to one of the addresses that the name stands for.
 pub(super) async fn dial(host: &str, port: u16) -> Result<TcpStream, TransportError> {
-    let no_such_host = || TransportError(format!("dial tcp: lookup {host}: no such host"));
-    let looked_up = tokio::time::timeout(DIAL_TIMEOUT, tokio::net::lookup_host((host, port))).await;
-    let late = || TransportError(format!("dial tcp: lookup {host}: i/o timeout"));
-    let addresses: Vec<SocketAddr> = looked_up.map_err(|_| late())?.map_err(|_| no_such_host())?.collect();
-    let first = *addresses.first().ok_or_else(no_such_host)?;
+    let looked_up = tokio::time::timeout(DIAL_TIMEOUT, lookup::find(host, port)).await;
+    let late = |_| TransportError(format!("dial tcp: lookup {host}: i/o timeout"));
+    let addresses = looked_up.map_err(late)?.map_err(|problem| TransportError(format!("dial tcp: {problem}")))?;
+    let first = *addresses.first().expect("invariant: a name that was found has an address");
     let raced = tokio::time::timeout(DIAL_TIMEOUT, race(addresses, TcpStream::connect)).await;
     let (address, outcome) = raced.map_err(|_| TransportError(format!("dial tcp {first}: i/o timeout")))?;
     let stream =

@@ -94,7 +94,8 @@ const LONG: Duration = Duration::from_secs(20);
 /// PRB-14.
 #[tokio::test]
 async fn the_question_is_upstreams() {
-    let (outcome, asked) = with_server(Play::Answer(&[8, 1]), async |address| probe(&to(address, LONG)).await).await;
+    let (outcome, asked) =
+        with_server(Play::Answer(&[8, 1]), async |address| probe(&to(address, LONG), &Names::OfNode).await).await;
     assert_eq!(outcome, ProbeOutcome::Success);
     let [(head, body)] = asked.as_slice() else { panic!("asked once") };
     assert_eq!(body, &[0, 0, 0, 0, 5, 10, 3, b'a', b'.', b'B']);
@@ -136,7 +137,7 @@ async fn all_but_serving_is_a_failure() {
         ),
     ];
     for (play, expected) in cases {
-        let (outcome, _) = with_server(play, async |address| probe(&to(address, LONG)).await).await;
+        let (outcome, _) = with_server(play, async |address| probe(&to(address, LONG), &Names::OfNode).await).await;
         assert_eq!(outcome, ProbeOutcome::Failure(expected.to_owned()));
     }
 }
@@ -144,12 +145,13 @@ async fn all_but_serving_is_a_failure() {
 #[tokio::test]
 async fn silence_is_a_timeout_of_the_call_or_of_the_connection() {
     let short = Duration::from_secs(1);
-    let (outcome, _) = with_server(Play::Silence, async |address| probe(&to(address, short)).await).await;
+    let (outcome, _) =
+        with_server(Play::Silence, async |address| probe(&to(address, short), &Names::OfNode).await).await;
     assert_eq!(outcome, ProbeOutcome::Failure("timeout: health rpc did not complete within 1s".to_owned()));
     let (keep, _kept) = std::sync::mpsc::channel();
     let address = serve_raw([127, 0, 0, 1].into(), move |stream| drop(keep.send(stream)));
     let expected = format!("timeout: failed to connect service \"{address}\" within 1s: context deadline exceeded");
-    assert_eq!(probe(&to(address, short)).await, ProbeOutcome::Failure(expected));
+    assert_eq!(probe(&to(address, short), &Names::OfNode).await, ProbeOutcome::Failure(expected));
 }
 
 #[tokio::test]
@@ -158,14 +160,14 @@ async fn who_speaks_something_else_is_no_server() {
         let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
         let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n");
     });
-    let ProbeOutcome::Failure(text) = probe(&to(address, LONG)).await else { panic!("a failure") };
+    let ProbeOutcome::Failure(text) = probe(&to(address, LONG), &Names::OfNode).await else { panic!("a failure") };
     assert!(text.starts_with(&format!("error: failed to connect service at \"{address}\": ")), "{text}");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     let closed = listener.local_addr().expect("bound");
     drop(listener);
     let expected =
         format!("error: failed to connect service at \"{closed}\": dial tcp {closed}: connect: connection refused");
-    assert_eq!(probe(&to(closed, LONG)).await, ProbeOutcome::Failure(expected));
+    assert_eq!(probe(&to(closed, LONG), &Names::OfNode).await, ProbeOutcome::Failure(expected));
 }
 
 #[test]
