@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 
-use super::kube_api::{ApiError, ApiServer, Observed, Place};
+use super::kube_api::{ApiError, ApiObject, ApiServer, Lane, Observed, Place};
 use crate::logic::serving::server_access::User;
 use crate::platform::network::tls;
 use crate::platform::observer::Review;
@@ -42,6 +42,9 @@ pub enum ReviewError {
     /// The API server's own words.
     #[error("{0}")]
     Refused(String),
+    /// Too many others are being asked about.
+    #[error("too many tokens are being asked about")]
+    Crowded,
     /// It said yes and no.
     #[error("webhook subject access review returned both allow and deny response")]
     Contradiction,
@@ -63,37 +66,43 @@ pub trait AccessReviews: Send + Sync {
     async fn may(&self, user: &User, right: &Right) -> Result<bool, ReviewError>;
 }
 
-/// Asks the API server.
+/// Asks the API server. Questions about tokens hold up no other call.
 pub struct ApiReviews {
-    api: ApiServer,
+    rights: ApiServer,
+    tokens: ApiServer,
 }
 
 impl ApiReviews {
     /// On its own deadline.
     pub fn new(api: &ApiServer) -> Self {
-        Self { api: api.within(DEADLINE) }
+        let rights = api.within(DEADLINE);
+        Self { tokens: rights.on(Lane::TokenReviews), rights }
     }
 
-    async fn create<K: super::kube_api::ApiObject + Clone>(&self, kind: Review, review: K) -> Result<K, ReviewError> {
-        let began = self.api.observer().map(Observed::uptime);
-        let answer = self.try_create(review).await;
-        if let Some((observed, began)) = self.api.observer().zip(began) {
+    async fn create<K: ApiObject + Clone>(&self, kind: Review, review: K) -> Result<K, ReviewError> {
+        let api = match kind {
+            Review::Identity => &self.tokens,
+            Review::Right => &self.rights,
+        };
+        let began = api.observer().map(Observed::uptime);
+        let answer = Self::try_create(api, review).await;
+        if let Some((observed, began)) = api.observer().zip(began) {
             let code = answer.as_ref().map_or_else(ApiError::code, |_| Some(201));
             observed.reviewed(kind, code, began);
         }
         Ok(answer?)
     }
 
-    async fn try_create<K: super::kube_api::ApiObject + Clone>(&self, review: K) -> Result<K, ApiError> {
+    async fn try_create<K: ApiObject + Clone>(api: &ApiServer, review: K) -> Result<K, ApiError> {
         let mut wait = RETRY_FIRST;
         for _ in 1..TRIES {
-            match self.api.create(&Place::Cluster, &review).await {
+            match api.create(&Place::Cluster, &review).await {
                 Err(error) if is_worth_retrying(&error) => tokio::time::sleep(wait).await,
                 answer => return answer,
             }
             wait = wait * 3 / 2;
         }
-        self.api.create(&Place::Cluster, &review).await
+        api.create(&Place::Cluster, &review).await
     }
 }
 
@@ -185,7 +194,43 @@ impl TokenNames {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use kube::client::Body;
+
     use super::*;
+
+    /// A lane of a server that knows nobody; it notes its name for each call.
+    fn lane(name: &'static str, log: &Arc<Mutex<Vec<String>>>) -> kube::Client {
+        let log = Arc::clone(log);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let kind = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+            log.lock().expect("not poisoned").push(format!("{name} {kind}"));
+            let body = match kind.as_str() {
+                "tokenreviews" => r#"{"kind":"TokenReview","metadata":{},"spec":{},"status":{}}"#,
+                _ => r#"{"kind":"SubjectAccessReview","metadata":{},"spec":{},"status":{"allowed":false}}"#,
+            };
+            std::future::ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body)))))
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// Strangers cause questions about tokens; those hold up neither the agent's own calls nor questions about rights.
+    #[tokio::test]
+    async fn questions_about_tokens_have_a_lane_of_their_own() {
+        let log = Arc::default();
+        let other = || lane("other", &log);
+        let api = ApiServer::new(lane("general", &log), other(), other()).with_token_reviews(lane("tokens", &log));
+        let reviews = ApiReviews::new(&api);
+        assert_eq!(reviews.user_of("secret").await, Ok(None));
+        let right = Right { verb: "get", node: "n".to_owned(), subresource: "metrics" };
+        assert_eq!(reviews.may(&User::default(), &right).await, Ok(false));
+        assert_eq!(*log.lock().expect("not poisoned"), ["tokens tokenreviews", "general subjectaccessreviews"]);
+    }
 
     #[test]
     fn a_token_has_one_name_and_another_in_another_life() {

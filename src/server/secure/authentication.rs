@@ -5,6 +5,7 @@
 //! nor a bad token ever becomes anonymous.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::actors::kit::trace::lock;
+use crate::logic::serving::review_places::ReviewPlaces;
 use crate::logic::serving::server_access::User;
 use crate::logic::serving::timed_cache::TimedCache;
 use crate::platform::cluster::access_review::{AccessReviews, NoRandomness, ReviewError, TokenNames};
@@ -20,8 +22,11 @@ use crate::platform::cluster::certificates::ClientAuthorities;
 use crate::platform::host::clock::Clock;
 use crate::server::listening::connections::Peer;
 
-/// Tokens whose answers are kept.
+/// Tokens of users whose answers are kept, and as many of nobody's.
 const TOKENS_MAX: usize = 4096;
+/// Tokens that are being asked about: of all callers, and of one address.
+const REVIEWS_MAX: usize = 64;
+const REVIEWS_OF_ADDRESS_MAX: usize = 16;
 /// Bytes of a token; longer ones are nobody's.
 const TOKEN_BYTES_MAX: usize = 32 * 1024;
 /// The sub-protocol of WebSockets that carries a token, for clients that cannot set headers.
@@ -40,9 +45,12 @@ pub struct Tokens {
     reviews: Arc<dyn AccessReviews>,
     names: TokenNames,
     keep: Duration,
-    known: Mutex<TimedCache<String, Option<User>>>,
+    users: Mutex<TimedCache<String, User>>,
+    /// Apart from the users' tokens: strangers make these, and must push out no others.
+    nobodys: Mutex<TimedCache<String, ()>>,
     /// Tokens that are being asked about: the second who asks waits for the first one's answer.
     asked: Asked,
+    places: Mutex<ReviewPlaces>,
 }
 
 /// A mutex for each token, by its name.
@@ -73,18 +81,18 @@ impl Authentication {
     /// # Errors
     /// The credential is no good; why, for the log alone.
     pub(super) async fn user(&self, peer: &Peer, headers: &mut HeaderMap) -> Result<User, String> {
+        let mut found = self.by_certificate(peer);
         let mut problems = vec![];
-        for found in [self.by_certificate(peer), self.by_token(headers).await] {
-            match found {
-                Ok(Found::User(user)) => {
-                    forget(headers);
-                    return Ok(user.authenticated());
-                }
-                Ok(Found::Nothing) => {}
-                Err(problem) => problems.push(problem),
-            }
+        if !matches!(found, Ok(Found::User(_))) {
+            problems.extend(found.err());
+            found = self.by_token(peer, headers).await;
         }
         forget(headers);
+        match found {
+            Ok(Found::User(user)) => return Ok(user.authenticated()),
+            Ok(Found::Nothing) => {}
+            Err(problem) => problems.push(problem),
+        }
         match (problems.is_empty(), self.anonymous) {
             (true, true) => Ok(User::anonymous()),
             (true, false) => Err("no credentials".to_owned()),
@@ -100,7 +108,7 @@ impl Authentication {
         Ok(user.map_or(Found::Nothing, Found::User))
     }
 
-    async fn by_token(&self, headers: &HeaderMap) -> Result<Found, String> {
+    async fn by_token(&self, peer: &Peer, headers: &HeaderMap) -> Result<Found, String> {
         let Some(tokens) = &self.tokens else { return Ok(Found::Nothing) };
         let Some(token) = bearer(headers).map(Ok).or_else(|| from_protocols(headers)).transpose()? else {
             return Ok(Found::Nothing);
@@ -108,7 +116,7 @@ impl Authentication {
         if token.len() > TOKEN_BYTES_MAX {
             return Err("invalid bearer token".to_owned());
         }
-        let user = tokens.user_of(&token, &*self.clock).await.map_err(|error| error.to_string())?;
+        let user = tokens.user_of(&token, peer.address, &*self.clock).await.map_err(|error| error.to_string())?;
         user.map(Found::User).ok_or_else(|| "invalid bearer token".to_owned())
     }
 }
@@ -123,8 +131,10 @@ impl Tokens {
             reviews,
             names: TokenNames::new()?,
             keep,
-            known: Mutex::new(TimedCache::new(TOKENS_MAX)),
+            users: Mutex::new(TimedCache::new(TOKENS_MAX)),
+            nobodys: Mutex::new(TimedCache::new(TOKENS_MAX)),
             asked: Mutex::new(BTreeMap::new()),
+            places: Mutex::new(ReviewPlaces::new(REVIEWS_MAX, REVIEWS_OF_ADDRESS_MAX)),
         })
     }
 
@@ -134,23 +144,57 @@ impl Tokens {
         lock(&self.asked).len()
     }
 
-    pub(super) async fn user_of(&self, token: &str, clock: &dyn Clock) -> Result<Option<User>, ReviewError> {
+    pub(super) async fn user_of(
+        &self,
+        token: &str,
+        from: Option<SocketAddr>,
+        clock: &dyn Clock,
+    ) -> Result<Option<User>, ReviewError> {
         let name = self.names.of(token);
-        if let Some(known) = lock(&self.known).get(&name, clock.uptime()) {
+        if let Some(known) = self.known(&name, clock) {
             return Ok(known);
         }
         let turn = Turn::of(&self.asked, &name);
         let _held = turn.lock().await;
-        let known = lock(&self.known).get(&name, clock.uptime());
-        let answer = match known {
-            Some(known) => Ok(known),
-            None => self.reviews.user_of(token).await,
-        };
-        // A question that nobody could answer is asked again by the next.
-        if let Ok(user) = &answer {
-            lock(&self.known).insert(name.clone(), user.clone(), clock.uptime() + self.keep);
+        if let Some(known) = self.known(&name, clock) {
+            return Ok(known);
         }
-        answer
+        let _place = Place::of(&self.places, from.map(|address| address.ip())).ok_or(ReviewError::Crowded)?;
+        // A question that nobody could answer is asked again by the next.
+        let user = self.reviews.user_of(token).await?;
+        let until = clock.uptime() + self.keep;
+        match &user {
+            Some(user) => lock(&self.users).insert(name.clone(), user.clone(), until),
+            None => lock(&self.nobodys).insert(name.clone(), (), until),
+        }
+        Ok(user)
+    }
+
+    /// The answer that still holds about the token of this name.
+    fn known(&self, name: &String, clock: &dyn Clock) -> Option<Option<User>> {
+        if let Some(user) = lock(&self.users).get(name, clock.uptime()) {
+            return Some(Some(user));
+        }
+        lock(&self.nobodys).get(name, clock.uptime()).map(|()| None)
+    }
+}
+
+/// One open question's place, given back on drop.
+struct Place<'a> {
+    places: &'a Mutex<ReviewPlaces>,
+    address: Option<IpAddr>,
+}
+
+impl<'a> Place<'a> {
+    fn of(places: &'a Mutex<ReviewPlaces>, address: Option<IpAddr>) -> Option<Self> {
+        let is_free = lock(places).enter(address);
+        is_free.then(|| Self { places, address })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        lock(self.places).leave(self.address);
     }
 }
 

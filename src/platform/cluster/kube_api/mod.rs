@@ -1,4 +1,4 @@
-//! The API server as the agent's operations use it: typed calls, each with a time limit, over three lanes.
+//! The API server as the agent's operations use it: typed calls, each with a time limit, over four lanes.
 //!
 //! An [`ApiServer`] is made of kube's clients over tower services: the transport's on a node, the simulated server's in the
 //! simulator. It decides nothing; who may be asked for what, and when again, is its callers' business. Where texts reach
@@ -59,6 +59,8 @@ pub enum Lane {
     Heartbeat,
     /// Events, bounded by `eventRecordQPS` and `eventBurst`.
     Events,
+    /// Questions about tokens, which anyone who reaches the agent's port can cause: bounded by a rate of their own.
+    TokenReviews,
 }
 
 /// The API server. Cheap to clone; each call goes over the lane of its clone and has its time limit.
@@ -73,6 +75,7 @@ struct Lanes {
     general: kube::Client,
     heartbeat: kube::Client,
     events: kube::Client,
+    token_reviews: kube::Client,
     /// The server's address, for texts.
     server: String,
     /// The observer of calls.
@@ -85,6 +88,7 @@ impl Lanes {
             general: self.general.clone(),
             heartbeat: self.heartbeat.clone(),
             events: self.events.clone(),
+            token_reviews: self.token_reviews.clone(),
             server: self.server.clone(),
             observed: self.observed.clone(),
         }
@@ -137,10 +141,18 @@ struct ListBodyMeta {
 }
 
 impl ApiServer {
-    /// A server behind three services, one for each lane. Needs a runtime: each client starts a task of its own.
+    /// A server behind three services; token reviews share that of the general lane. Needs a runtime: each client starts a
+    /// task of its own.
     pub fn new(general: kube::Client, heartbeat: kube::Client, events: kube::Client) -> Self {
-        let lanes = Lanes { general, heartbeat, events, server: String::new(), observed: None };
+        let token_reviews = general.clone();
+        let lanes = Lanes { general, heartbeat, events, token_reviews, server: String::new(), observed: None };
         Self { lanes: Arc::new(lanes), lane: Lane::General, deadline: DEADLINE }
+    }
+
+    /// The same, with a service of its own for token reviews.
+    #[must_use]
+    pub fn with_token_reviews(self, token_reviews: kube::Client) -> Self {
+        Self { lanes: Arc::new(Lanes { token_reviews, ..self.lanes.again() }), ..self }
     }
 
     /// The same, with the server's address as texts name it: `https://10.0.0.1:6443`.
@@ -383,6 +395,7 @@ impl ApiServer {
             Lane::General => &self.lanes.general,
             Lane::Heartbeat => &self.lanes.heartbeat,
             Lane::Events => &self.lanes.events,
+            Lane::TokenReviews => &self.lanes.token_reviews,
         };
         Line { client, server: &self.lanes.server, observed: self.lanes.observed.as_ref() }
     }

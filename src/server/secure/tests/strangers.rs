@@ -18,7 +18,7 @@ async fn waits<F: Future>(mut future: Pin<&mut F>) -> bool {
 async fn a_client_that_leaves_during_the_review_of_its_token_leaves_nothing() {
     let port = Port::new();
     let tokens = Tokens::new(port.reviews.clone(), Duration::from_secs(120)).expect("randomness");
-    let ask = |token: &'static str| Box::pin(tokens.user_of(token, &*port.clock));
+    let ask = |token: &'static str| Box::pin(tokens.user_of(token, None, &*port.clock));
     let (mut first, mut second, mut third) = (ask("token-of-admin"), ask("token-of-admin"), ask("token-of-reader"));
     assert!(waits(first.as_mut()).await && waits(second.as_mut()).await && waits(third.as_mut()).await);
     assert_eq!(tokens.being_asked(), 2);
@@ -27,6 +27,52 @@ async fn a_client_that_leaves_during_the_review_of_its_token_leaves_nothing() {
     assert_eq!(second.await, Ok(Some(named("admin"))));
     assert_eq!(tokens.being_asked(), 0);
     assert_eq!(port.reviews.tokens.load(Ordering::SeqCst), 3);
+}
+
+/// SEC-28, SRV-17: tokens that nobody knows push out no token that somebody has.
+#[tokio::test]
+async fn a_flood_of_wrong_tokens_leaves_the_answers_about_right_ones() {
+    let port = Port::new();
+    let router = port.guarded();
+    let admin = Proof::bearer("token-of-admin");
+    assert_eq!(send(&router, "GET", "/pods", &admin).await.0, StatusCode::OK);
+    for number in 0..5000 {
+        assert_eq!(send(&router, "GET", "/pods", &Proof::bearer(&format!("wrong-{number}"))).await.0.as_u16(), 401);
+    }
+    assert_eq!(send(&router, "GET", "/pods", &admin).await.0, StatusCode::OK);
+    assert_eq!(port.reviews.tokens.load(Ordering::SeqCst), 5001, "the first answer still counts");
+}
+
+/// SEC-28, SRV-16: a certificate that says who it is needs no answer about a token beside it.
+#[tokio::test]
+async fn a_good_certificate_waits_for_no_token() {
+    let port = Port::new();
+    port.reviews.is_silent.store(true, Ordering::SeqCst);
+    let both = Proof { peer: peer(&port.certificates.pair()), ..Proof::bearer("wrong") };
+    let answer = tokio::time::timeout(Duration::from_secs(60), send(&port.guarded(), "GET", "/pods", &both)).await;
+    assert_eq!(answer.expect("at once").0, StatusCode::OK);
+    assert_eq!(port.reviews.tokens.load(Ordering::SeqCst), 0);
+}
+
+/// SEC-28: questions about tokens of one address are bounded, and leave places to others.
+#[tokio::test]
+async fn an_address_has_a_bounded_number_of_tokens_asked_about() {
+    let port = Port::new();
+    port.reviews.is_silent.store(true, Ordering::SeqCst);
+    let tokens = Tokens::new(port.reviews.clone(), Duration::from_secs(120)).expect("randomness");
+    let ask = |host: u8, number: u32| {
+        let (tokens, clock) = (&tokens, &*port.clock);
+        let from = Some(([10, 0, 0, host], 5000).into());
+        Box::pin(async move { tokens.user_of(&format!("wrong-{host}-{number}"), from, clock).await })
+    };
+    let mut crowd: Vec<_> = (0..16).map(|number| ask(1, number)).collect();
+    for asker in &mut crowd {
+        assert!(waits(asker.as_mut()).await);
+    }
+    assert_eq!(ask(1, 16).await, Err(ReviewError::Crowded));
+    assert!(waits(ask(2, 0).as_mut()).await, "an asker elsewhere has a place");
+    drop(crowd.pop());
+    assert!(waits(ask(1, 17).as_mut()).await, "an asker that left gave its place back");
 }
 
 /// Keeps the names of spans.

@@ -39,6 +39,8 @@ use pool::{Answer, Group};
 pub use proxy::{Proxy, ProxyError};
 pub use rate::{Rate, RateLimit};
 
+/// Token reviews, whatever `kubeAPIQPS` says: strangers cause them.
+const TOKEN_REVIEWS: Rate = Rate { per_second: 20.0, burst: 40 };
 /// How often a call is made on another connection because the one chosen was closing.
 const TRIES_MAX: usize = 3;
 
@@ -172,6 +174,7 @@ impl Transport {
             kube::Client::new(way, "default")
         };
         ApiServer::new(client(Lane::General, general), client(Lane::Heartbeat, None), client(Lane::Events, events))
+            .with_token_reviews(client(Lane::TokenReviews, Some(TOKEN_REVIEWS)))
             .named(&self.shared.settings.server.to_string())
             .observed(self.observed.clone())
     }

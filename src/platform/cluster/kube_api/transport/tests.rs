@@ -180,6 +180,27 @@ async fn a_reset_ends_every_call_and_the_next_one_connects_anew() {
     assert_eq!(server.connections.load(Ordering::Relaxed), 2);
 }
 
+/// SEC-28: a crowd of questions about tokens takes no turn of the agent's own calls.
+#[tokio::test]
+async fn token_reviews_take_no_turn_of_other_calls() {
+    let (_server, address, _tasks) = Server::start(&["h2"]).await;
+    let (transport, _) = transport(address, Offer::Http2);
+    let api = transport.server(Some(Rate { per_second: 0.001, burst: 1 }), None);
+    let reviews = api.on(Lane::TokenReviews);
+    let mut crowd = Box::pin(futures_util::future::join_all((0..200).map(|_| read(&reviews))));
+    // The crowd takes all turns that there are before the other call asks for one.
+    tokio::select! {
+        biased;
+        _ = &mut crowd => panic!("two hundred are more than pass at once"),
+        () = tokio::task::yield_now() => {}
+    }
+    tokio::select! {
+        biased;
+        () = read(&api) => {}
+        _ = &mut crowd => panic!("the other call waits behind the crowd"),
+    }
+}
+
 /// CFG-51.
 #[tokio::test]
 async fn without_http2_a_connection_is_used_again_after_its_answer() {
