@@ -7,6 +7,10 @@ use tokio::task::JoinSet;
 use super::Backend;
 use crate::actors::kit::trace::lock;
 use crate::logic::serving::streams::limits::{OpenStreams, TooMany};
+use crate::server::listening::room::Room;
+
+/// Bytes of large messages of all clients that are not passed on yet. One message has 32 MiB at most, as upstream.
+const MESSAGES_BYTES: usize = 64 << 20;
 
 /// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
@@ -25,10 +29,16 @@ pub(in crate::server) enum Kind {
 }
 
 /// The streams that are open, of all listeners that share it.
-#[derive(Default)]
 pub struct Streams {
     open: Arc<Mutex<OpenStreams>>,
     tasks: Mutex<JoinSet<()>>,
+    messages: Room,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self { open: Arc::default(), tasks: Mutex::default(), messages: Room::of(MESSAGES_BYTES) }
+    }
 }
 
 /// One open stream; counted until it is dropped.
@@ -49,6 +59,11 @@ impl Streams {
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
+    }
+
+    /// The memory for large messages of clients.
+    pub(in crate::server) fn messages(&self) -> Room {
+        self.messages.clone()
     }
 
     /// How many are open.

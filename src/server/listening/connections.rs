@@ -24,7 +24,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tower::ServiceExt;
 
 use super::accepting::{self, Accept, accept_all};
-use super::heads::{Head, Metered, Room};
+use super::heads::{self, Head};
+use super::room::{Metered, Room};
 use crate::platform::network::listening;
 
 /// Bytes of a request's head, and of the buffer in front of the socket, which grows only with what comes: Go's limit.
@@ -108,7 +109,7 @@ pub(in crate::server) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let room = Room::default();
+    let room = heads::room();
     let begin = |opening| {
         let standing = Standing::default();
         (converse(opening, router.clone(), limits, room.clone(), standing.clone()), standing)
@@ -122,8 +123,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let Some((stream, peer)) = opening.await else { return };
-    let head = Arc::new(Head::new(room));
-    let stream = Metered { stream, head: Arc::clone(&head) };
+    let head = Arc::new(Head::new(&room));
+    let stream = Metered { stream, meter: Arc::clone(&head) };
     let service = service_fn(move |mut request: Request<Incoming>| {
         head.is_read();
         request.extensions_mut().insert(peer.clone());

@@ -3,4 +3,5 @@
 pub(super) mod accepting;
 pub(super) mod connections;
 pub(super) mod heads;
+pub(super) mod room;
 pub(super) mod socket;

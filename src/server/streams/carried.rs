@@ -7,6 +7,7 @@ use hyper::upgrade::OnUpgrade;
 use super::audit::Audit;
 use super::relay::Traffic;
 use crate::server::backend::open_streams::Permit;
+use crate::server::listening::room::Room;
 
 /// The task that carries a stream on once its client was answered.
 pub(super) struct Carried {
@@ -17,6 +18,8 @@ pub(super) struct Carried {
     /// How long nothing may move.
     pub(super) idle_max: std::time::Duration,
     pub(super) audit: Audit,
+    /// The memory for large messages of all clients.
+    pub(super) room: Room,
     pub(super) _permit: Permit,
 }
 

@@ -110,6 +110,7 @@ impl Upgrade {
             traffic: Arc::default(),
             idle_max: self.shared.stream_settings.idle_max,
             audit: audit.clone(),
+            room: self.shared.streams.messages(),
             _permit: permit,
         };
         (carried, self.request)

@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use super::carried::Carried;
 use super::relay::Traffic;
 use super::tunnel::{SPDY, STREAM_PROTOCOL};
-use super::websocket::{self, Connection};
+use super::websocket::{self, Connection, Messages};
 use crate::logic::serving::spdy::{self, Event, Reader, Writer};
 use crate::logic::serving::streams::channels::{self, FromClient};
 use crate::logic::serving::streams::options::StreamOptions;
@@ -51,7 +51,7 @@ const EARLY_MAX: usize = 64;
 
 /// Carries a command's streams until they end.
 pub(super) async fn run(mut carried: Carried, url: String, options: StreamOptions) {
-    let Some(connection) = websocket::accept(&mut carried.client).await else { return };
+    let Some((connection, messages)) = websocket::accept(&mut carried.client, &carried.room).await else { return };
     let (mut client, mut from_client) = connection.split();
     // Tells the client that the connection is there, as upstream.
     let first = match options {
@@ -63,14 +63,18 @@ pub(super) async fn run(mut carried: Carried, url: String, options: StreamOption
         return;
     }
     let told = match open(&url, options).await {
-        Ok(runtime) => joined(&mut client, &mut from_client, runtime, &carried).await,
+        Ok(runtime) => joined(&mut client, (&mut from_client, &*messages), runtime, &carried).await,
         Err(why) => Some(status::internal_error(&why)),
     };
     if let Some(told) = told {
         // A client that does not take it has left.
         let _ = tokio::time::timeout(STATUS_LIMIT, finish(&mut client, &told)).await;
         // The rest of its bytes is read: a connection that is closed over unread bytes takes the last words with it.
-        let rest = async { while let Some(Ok(_)) = from_client.next().await {} };
+        let rest = async {
+            while let Some(Ok(_)) = from_client.next().await {
+                messages.passed_on();
+            }
+        };
         let _ = tokio::time::timeout(LEAVE_LIMIT, rest).await;
     }
 }
@@ -209,14 +213,14 @@ enum Order {
 /// Joins both sides; how it ended, unless the client has left.
 async fn joined(
     client: &mut SplitSink<Connection, Message>,
-    from_client: &mut SplitStream<Connection>,
+    (from_client, messages): (&mut SplitStream<Connection>, &Messages),
     runtime: Runtime,
     carried: &Carried,
 ) -> Option<String> {
     let Runtime { frames, writer, streams, early } = runtime;
     let (orders, ordered) = mpsc::channel(ORDERS_MAX);
     let traffic = &*carried.traffic;
-    let mut up = Up { from_client, writer, streams, ordered, traffic, input_ended: false, ping: 1 };
+    let mut up = Up { from_client, messages, writer, streams, ordered, traffic, input_ended: false, ping: 1 };
     let waiting = early.into();
     let mut down = Down { frames, waiting, client, streams, orders, traffic, status: vec![], left: false };
     let mut down = std::pin::pin!(down.run());
@@ -250,6 +254,7 @@ enum Left {
 /// From the client to the runtime.
 struct Up<'a> {
     from_client: &'a mut SplitStream<Connection>,
+    messages: &'a Messages,
     writer: WriteHalf<RuntimeStream>,
     streams: Streams,
     ordered: mpsc::Receiver<Order>,
@@ -286,9 +291,14 @@ impl Up<'_> {
                     self.ping = if self.ping > 0x7fff_fffd { 1 } else { self.ping + 2 };
                 }
                 message = self.from_client.next() => match message {
-                    Some(Ok(Message::Binary(message))) => if !self.take(&message).await? { return Ok(()) },
-                    Some(Ok(Message::Text(message))) => if !self.take(message.as_bytes()).await? { return Ok(()) },
-                    Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                    Some(Ok(message @ (Message::Binary(_) | Message::Text(_)))) => {
+                        if !self.take(&message.into_data()).await? {
+                            return Ok(());
+                        }
+                        self.messages.passed_on();
+                    }
+                    Some(Ok(Message::Ping(content) | Message::Pong(content))) => self.messages.heard(&content),
+                    Some(Ok(Message::Frame(_))) => {}
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
                 },
             }

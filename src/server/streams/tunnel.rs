@@ -3,6 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::extract::Request;
@@ -15,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::carried::Carried;
 use super::problem::Problem;
 use super::relay::relay;
-use super::websocket::{self, Connection};
+use super::websocket::{self, Connection, Messages};
 use crate::logic::serving::streams::options::{self, TUNNEL_PREFIX};
 use crate::platform::network::runtime_stream::RuntimeStream;
 use crate::server::reply::Reply;
@@ -58,14 +59,15 @@ pub(super) fn answer(request: &Request, runtime: &HeaderMap) -> Result<Reply, Pr
 
 /// Carries it until it ends.
 pub(super) async fn run(mut carried: Carried, runtime: RuntimeStream) {
-    if let Some(connection) = websocket::accept(&mut carried.client).await {
-        relay(Tunnel { connection, early: Bytes::new() }, runtime, &carried.traffic, carried.idle_max).await;
+    if let Some((connection, messages)) = websocket::accept(&mut carried.client, &carried.room).await {
+        relay(Tunnel { connection, messages, early: Bytes::new() }, runtime, &carried.traffic, carried.idle_max).await;
     }
 }
 
 /// The bytes inside a WebSocket.
 struct Tunnel {
     connection: Connection,
+    messages: Arc<Messages>,
     early: Bytes,
 }
 
@@ -77,8 +79,9 @@ impl AsyncRead for Tunnel {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         while self.early.is_empty() {
             match ready!(Pin::new(&mut self.connection).poll_next(cx)) {
+                Some(Ok(Message::Binary(bytes))) if bytes.is_empty() => self.messages.passed_on(),
                 Some(Ok(Message::Binary(bytes))) => self.early = bytes,
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Ping(content) | Message::Pong(content))) => self.messages.heard(&content),
                 Some(Ok(Message::Close(_))) | None => return Poll::Ready(Ok(())),
                 Some(Ok(_)) => return Poll::Ready(Err(broken("a message inside a tunnel is not binary"))),
                 Some(Err(error)) => return Poll::Ready(Err(broken(error))),
@@ -87,6 +90,9 @@ impl AsyncRead for Tunnel {
         let length = self.early.len().min(buffer.remaining());
         buffer.put_slice(&self.early[..length]);
         self.early.advance(length);
+        if self.early.is_empty() {
+            self.messages.passed_on();
+        }
         Poll::Ready(Ok(()))
     }
 }

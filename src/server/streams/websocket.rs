@@ -1,23 +1,30 @@
 //! The WebSocket side of a request, and the handshake of a connection that the agent itself is the end of.
 
+use std::io;
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::problem::Problem;
 use crate::logic::serving::streams::options;
+use crate::server::listening::room::{Meter, Metered, Room, Share};
 use crate::server::reply::Reply;
 
 /// A client's connection.
-pub(super) type Connection = WebSocketStream<TokioIo<Upgraded>>;
+pub(super) type Connection = WebSocketStream<Metered<TokioIo<Upgraded>, Messages>>;
 
 /// The most bytes of one message, as upstream. Pieces of it are not passed on before it is whole.
 const MESSAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of the header and the mask of a frame without content.
+const FRAME_BYTES: usize = 6;
 /// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
 /// Bytes that wait to be written before more are taken.
@@ -77,14 +84,104 @@ pub(super) fn handshake(request: &Request, sub_protocol: Option<&str>) -> Result
     Ok(reply)
 }
 
-/// The connection, once the client has its answer; `None` when it left.
-pub(super) async fn accept(client: &mut OnUpgrade) -> Option<Connection> {
+/// The bytes of a client's messages that were not passed on yet.
+pub(super) struct Messages(Share);
+
+impl Meter for Messages {
+    fn read(&self, count: usize) -> io::Result<()> {
+        match self.0.hold(count) {
+            true => Ok(()),
+            false => {
+                tracing::warn!("a stream ends: its message is large, and large ones of other streams take all memory");
+                Err(io::Error::other("too many large messages at once"))
+            }
+        }
+    }
+}
+
+impl Messages {
+    /// The message was passed on.
+    pub(super) fn passed_on(&self) {
+        self.0.clear();
+    }
+
+    /// A ping or its answer, which may come between the pieces of a message, was taken.
+    pub(super) fn heard(&self, content: &[u8]) {
+        self.0.let_go(FRAME_BYTES + content.len());
+    }
+}
+
+/// The connection, once the client has its answer, and the bytes of its messages; `None` when it left.
+pub(super) async fn accept(client: &mut OnUpgrade, room: &Room) -> Option<(Connection, Arc<Messages>)> {
     let upgraded = client.await.ok()?;
+    Some(serve(TokioIo::new(upgraded), room).await)
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    room: &Room,
+) -> (WebSocketStream<Metered<S, Messages>>, Arc<Messages>) {
+    let messages = Arc::new(Messages(Share::of(room)));
+    let stream = Metered { stream, meter: Arc::clone(&messages) };
     let mut config = WebSocketConfig::default();
     config.read_buffer_size = READ_BYTES;
     config.write_buffer_size = 0;
     config.max_write_buffer_size = MESSAGE_BYTES_MAX.max(WRITE_BYTES);
     config.max_message_size = Some(MESSAGE_BYTES_MAX);
     config.max_frame_size = Some(MESSAGE_BYTES_MAX);
-    Some(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await)
+    (WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await, messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, SinkExt, StreamExt};
+    use tokio::io::{DuplexStream, duplex};
+    use tokio_tungstenite::tungstenite::Message;
+
+    use super::*;
+
+    const LARGE: usize = 200 << 10;
+
+    /// A client's end and the agent's.
+    async fn joined(
+        room: &Room,
+    ) -> (WebSocketStream<DuplexStream>, WebSocketStream<Metered<DuplexStream, Messages>>, Arc<Messages>) {
+        let (client, agent) = duplex(4 * LARGE);
+        let client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+        let (agent, messages) = serve(agent, room).await;
+        (client, agent, messages)
+    }
+
+    /// SRV-43: messages of all streams that are not passed on yet take no more than the room for them.
+    #[tokio::test]
+    async fn large_messages_share_a_room_until_they_are_passed_on() {
+        let room = Room::of(LARGE);
+        let (mut one, mut first, passed) = joined(&room).await;
+        let (mut two, mut second, _) = joined(&room).await;
+        one.send(Message::binary(vec![1; LARGE])).await.expect("sent");
+        assert_eq!(first.next().await.expect("open").expect("there is room").len(), LARGE);
+        two.send(Message::binary(vec![2; 1000])).await.expect("sent");
+        assert_eq!(second.next().await.expect("open").expect("its own").len(), 1000);
+        two.send(Message::binary(vec![2; LARGE])).await.expect("sent");
+        assert!(second.next().await.expect("told").is_err(), "the first message is still there");
+        drop(second);
+        passed.passed_on();
+        assert_eq!(room.left(), LARGE);
+        one.send(Message::binary(vec![1; LARGE])).await.expect("sent");
+        assert_eq!(first.next().await.expect("open").expect("there is room").len(), LARGE);
+    }
+
+    /// A client that keeps its stream alive for years takes nothing.
+    #[tokio::test]
+    async fn pings_take_no_room() {
+        let room = Room::of(100);
+        let (mut client, mut agent, messages) = joined(&room).await;
+        for _ in 0..2000 {
+            client.send(Message::Ping(vec![0; 100].into())).await.expect("sent");
+            let ping = agent.next().await.expect("open").expect("there is room");
+            messages.heard(&ping.into_data());
+            while client.next().now_or_never().is_some() {}
+        }
+        assert_eq!(room.left(), 100);
+    }
 }
