@@ -4,6 +4,7 @@
 
 pub mod any_authority;
 pub mod call_rate;
+pub mod crowding;
 pub mod review_places;
 pub mod server_access;
 pub mod spdy;

@@ -5,9 +5,12 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinSet};
+
+use crate::logic::serving::crowding;
 
 /// Accepting that fails this often in a row ends the listener; its supervisor opens it anew.
 const FAILURES_MAX: u32 = 50;
@@ -27,11 +30,18 @@ pub(in crate::server) trait Accept: Sync {
 pub(in crate::server) trait Standing: Send {
     /// Whether it is closed when there is one more than there may be.
     fn gives_way(&self) -> bool;
+
+    /// The user of a connection that is closed where none gives way; `None` while a request is under way on it.
+    fn idle_user(&self) -> Option<Arc<str>> {
+        None
+    }
 }
 
-/// Accepts until that fails for good; says why. `begin` gives what a connection does, to its end, and its standing. When
-/// there is one more than `connections_max`, the oldest that gives way is closed, so that idle ones cannot shut others out;
-/// where none does, the new one is. Dropping the future ends all connections.
+/// Accepts until that fails for good; says why. `begin` gives what a connection does, to its end, and its standing.
+/// Dropping the future ends all connections.
+///
+/// Where there is one more than `connections_max`, the oldest that gives way is closed, so that idle ones cannot shut others
+/// out. Where none gives way, an idle one of the user with most of them is closed; where each has a request, the new one.
 pub(in crate::server) async fn accept_all<A: Accept, S: Standing, F: Future<Output = ()> + Send + 'static>(
     listener: A,
     connections_max: usize,
@@ -79,7 +89,9 @@ impl<S: Standing> Open<S> {
         if self.order.len() < connections_max {
             return true;
         }
-        let Some(place) = self.order.iter().position(|(_, standing)| standing.gives_way()) else { return false };
+        let gives_way = self.order.iter().position(|(_, standing)| standing.gives_way());
+        let idle = || self.order.iter().map(|(_, standing)| standing.idle_user()).collect::<Vec<_>>();
+        let Some(place) = gives_way.or_else(|| crowding::to_close(&idle())) else { return false };
         if let Some((oldest, _)) = self.order.remove(place) {
             oldest.abort();
         }

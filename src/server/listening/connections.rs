@@ -7,8 +7,8 @@ use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ const LONG_ANSWER: Duration = Duration::from_secs(4 * 3600);
 /// The limits of one listener's clients.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct Limits {
-    /// Open connections; when there is one more, the oldest whose user is not known gives way, so that idle ones cannot
-    /// shut others out.
+    /// Open connections; when there is one more, the oldest whose user is not known gives way, then an idle one of the
+    /// user with most of them: nobody shuts others out.
     pub connections_max: usize,
     /// Wait for the next request's head, from its beginning or from the end of the answer before.
     pub idle: Duration,
@@ -69,20 +69,38 @@ pub(in crate::server) struct Peer {
     pub(in crate::server) certificates: Arc<[CertificateDer<'static>]>,
 }
 
-/// Whether the user of a connection is known to have rights here: such a connection is not closed to make room.
+/// The user of a connection, once known to have rights here, and the requests under way on it: who is closed to make room.
 #[derive(Clone, Debug, Default)]
-pub(in crate::server) struct Standing(Arc<AtomicBool>);
+pub(in crate::server) struct Standing(Arc<(OnceLock<Arc<str>>, AtomicUsize)>);
+
+/// A request under way, from its head to the end of its answer.
+pub(super) struct UnderWay(Standing);
 
 impl Standing {
-    /// The user has rights.
-    pub(in crate::server) fn trust(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// The user has rights. The first one of a connection counts.
+    pub(in crate::server) fn trust(&self, user: &str) {
+        self.0.0.get_or_init(|| user.into());
+    }
+
+    fn begin(&self) -> UnderWay {
+        self.0.1.fetch_add(1, Ordering::Relaxed);
+        UnderWay(self.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.0.1.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl accepting::Standing for Standing {
     fn gives_way(&self) -> bool {
-        !self.0.load(Ordering::Relaxed)
+        self.0.0.get().is_none()
+    }
+
+    fn idle_user(&self) -> Option<Arc<str>> {
+        self.0.0.get().filter(|_| self.0.1.load(Ordering::Relaxed) == 0).cloned()
     }
 }
 
@@ -129,7 +147,7 @@ where
         head.is_read();
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(standing.clone());
-        answer(request, router.clone(), limits, Arc::clone(&head))
+        answer(request, router.clone(), limits, Arc::clone(&head), standing.begin())
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -157,6 +175,7 @@ async fn answer(
     router: Router,
     limits: Limits,
     head: Arc<Head>,
+    under_way: UnderWay,
 ) -> Result<Response<Body>, Infallible> {
     let limit = if takes_its_time(request.uri().path()) { LONG_ANSWER } else { limits.answer };
     let request = request.map(|body| TimedBody { body, limit: limits.body, ends: None });
@@ -167,7 +186,7 @@ async fn answer(
     };
     // Texts of pods may be in any answer; no browser is to take it for a page.
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(head.until_answered(response))
+    Ok(head.until_answered(response, under_way))
 }
 
 /// A request's body that has to come within a time.

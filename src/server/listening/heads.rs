@@ -50,22 +50,28 @@ impl Head {
         self.share.clear();
     }
 
-    /// The answer with word of its end, when the next head may come; after a switch of protocols none does.
-    pub(super) fn until_answered(self: Arc<Self>, answer: Response<Body>) -> Response<Body> {
+    /// The answer with word of its end, when the next head may come; after a switch of protocols none does. `under_way` is
+    /// dropped with it.
+    pub(super) fn until_answered<U: Send + Unpin + 'static>(
+        self: Arc<Self>,
+        answer: Response<Body>,
+        under_way: U,
+    ) -> Response<Body> {
         match answer.status() {
             StatusCode::SWITCHING_PROTOCOLS => answer,
-            _ => answer.map(|body| Body::new(Answer { body, head: self })),
+            _ => answer.map(|body| Body::new(Answer { body, head: self, _under_way: under_way })),
         }
     }
 }
 
 /// The body of an answer, after which the next head comes.
-struct Answer {
+struct Answer<U> {
     body: Body,
     head: Arc<Head>,
+    _under_way: U,
 }
 
-impl HttpBody for Answer {
+impl<U: Send + Unpin + 'static> HttpBody for Answer<U> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -82,7 +88,7 @@ impl HttpBody for Answer {
     }
 }
 
-impl Drop for Answer {
+impl<U> Drop for Answer<U> {
     fn drop(&mut self) {
         self.head.comes.store(true, Ordering::Relaxed);
     }
@@ -116,7 +122,7 @@ mod tests {
             head.is_read();
             let mut answer = Response::new(Body::from("x"));
             *answer.status_mut() = status;
-            drop(Arc::clone(&head).until_answered(answer));
+            drop(Arc::clone(&head).until_answered(answer, ()));
             assert_eq!(head.read(OWN_BYTES + 1).is_err(), counted, "{status}");
         }
     }

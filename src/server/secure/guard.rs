@@ -78,7 +78,7 @@ impl Guard {
             }
         }
         if let Some(standing) = request.extensions().get::<Standing>() {
-            standing.trust();
+            standing.trust(&user.name);
         }
         if let Some(text) = off {
             return reply::text(StatusCode::METHOD_NOT_ALLOWED, text);

@@ -14,7 +14,15 @@ async fn listening(limits: Limits) -> (std::net::SocketAddr, JoinSet<String>) {
     let router = Router::new()
         .route("/well", get(async || "ok"))
         .route("/never", get(std::future::pending::<()>))
-        .route("/trusted", get(async |Extension(standing): Extension<Standing>| standing.trust()))
+        .route("/trusted", get(async |Extension(standing): Extension<Standing>| standing.trust("one")))
+        .route(
+            "/endless",
+            get(async |Extension(standing): Extension<Standing>| {
+                standing.trust("one");
+                Body::from_stream(futures_util::stream::pending::<Result<Bytes, Infallible>>())
+            }),
+        )
+        .route("/other", get(async |Extension(standing): Extension<Standing>| standing.trust("other")))
         .route("/reads", post(async |body: Bytes| format!("{} bytes", body.len())))
         .route("/ignores", post(async || "heard"))
         .route("/panic", get(async || -> &'static str { panic!("made to") }));
@@ -168,22 +176,46 @@ async fn a_body_that_never_comes_is_waited_for_a_while_if_at_all() {
     drip(&mut slow, b"a").await;
 }
 
+/// A connection whose answer has begun.
+async fn answered(address: std::net::SocketAddr, path: &str) -> TcpStream {
+    let mut stream = connect(address).await;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.expect("open");
+    let mut said = [0; 15];
+    stream.read_exact(&mut said).await.expect("answered");
+    assert_eq!(&said, b"HTTP/1.1 200 OK");
+    stream
+}
+
 #[tokio::test]
-async fn where_all_users_are_known_one_more_is_refused() {
+async fn where_each_known_user_has_a_request_one_more_is_refused() {
     let (address, _tasks) = listening(Limits { connections_max: 2, ..Limits::default() }).await;
-    let mut known = vec![];
-    for _ in 0..2 {
-        let mut stream = connect(address).await;
-        stream.write_all(b"GET /trusted HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("open");
-        let mut said = [0; 15];
-        stream.read_exact(&mut said).await.expect("answered");
-        assert_eq!(&said, b"HTTP/1.1 200 OK");
-        known.push(stream);
-    }
+    let mut known = vec![answered(address, "/endless").await, answered(address, "/endless").await];
     assert_eq!(rest_of(connect(address).await).await, "");
-    // Both of them are still served, and when one leaves there is room again.
-    let mut last = known.pop().expect("two");
-    last.write_all(b"GET /well HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.expect("open");
-    assert!(rest_of(last).await.ends_with("\r\n\r\nok"));
+    // When one leaves there is room again.
+    drop(known.pop());
+    let room = async {
+        while !is_well(address).await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, room).await.expect("there is room");
+}
+
+/// SEC-28: a user with the least of rights cannot keep all connections: idle ones of the user with most give way.
+#[tokio::test]
+async fn the_oldest_idle_connection_of_the_user_with_most_gives_way() {
+    let (address, _tasks) = listening(Limits { connections_max: 4, ..Limits::default() }).await;
+    let mut other = answered(address, "/other").await;
+    let endless = answered(address, "/endless").await;
+    let (first, mut second) = (answered(address, "/trusted").await, answered(address, "/trusted").await);
     assert!(is_well(address).await);
+    rest_of(first).await;
+    for stream in [&mut other, &mut second] {
+        stream.write_all(b"GET /well HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("open");
+        let mut said = vec![];
+        while !said.ends_with(b"\r\n\r\nok") {
+            assert_ne!(stream.read_buf(&mut said).await.expect("still open"), 0);
+        }
+    }
+    drop(endless);
 }
