@@ -88,10 +88,12 @@ impl Relists {
         taken >= self.counts_from
     }
 
-    /// The relist that ended listed nothing, and why.
-    pub fn failed(&mut self, why: String) {
+    /// The relist that ended listed nothing, and why; whether that is news.
+    pub fn failed(&mut self, why: String) -> bool {
         debug_assert!(!self.is_under_way, "the relist that failed has not ended");
+        let is_news = self.why_none.as_ref() != Some(&why);
         self.why_none = Some(why);
+        is_news
     }
 
     /// Only lists that are asked for from now on count: whoever wants to hear all again must not hear of an earlier time.
@@ -141,6 +143,21 @@ mod tests {
         assert_eq!(relists.end(seconds(4)), Ended { took: seconds(3), interval: None, is_asked_again: true });
         let next = relisted(&mut relists, 5, 7);
         assert_eq!(next, Ended { took: seconds(2), interval: Some(seconds(4)), is_asked_again: false });
+    }
+
+    /// The log names an outage of the runtime once, and again where its cause is another.
+    #[test]
+    fn a_failure_is_news_once() {
+        let mut relists = Relists::new(seconds(0));
+        let mut failed = |second, why: &str| {
+            relisted(&mut relists, second, second);
+            relists.failed(why.to_owned())
+        };
+        assert_eq!([failed(1, "away"), failed(2, "away"), failed(3, "starting")], [true, false, true]);
+        relisted(&mut relists, 4, 4);
+        relists.listed(Stamp(1));
+        relisted(&mut relists, 5, 5);
+        assert!(relists.failed("starting".to_owned()), "a good list came in between");
     }
 
     /// NODE-38.

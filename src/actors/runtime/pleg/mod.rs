@@ -257,8 +257,11 @@ impl Pleg {
                 }
             }
             Err(error) => {
-                tracing::warn!(error, "relist failed");
-                self.relists.failed(error);
+                if self.relists.failed(error.clone()) {
+                    tracing::warn!(error, "relist failed, and is tried again each second");
+                } else {
+                    tracing::debug!(error, "relist failed again");
+                }
             }
         }
     }
@@ -355,8 +358,10 @@ impl Pleg {
                 }
             }
             Err(error) => {
-                tracing::warn!(pod = %uid, error, "pod cannot be inspected");
-                if !is_away {
+                if is_away {
+                    tracing::debug!(pod = %uid, error, "pod cannot be inspected: the runtime is away");
+                } else {
+                    tracing::warn!(pod = %uid, error, "pod cannot be inspected");
                     self.tell_failed_look(&uid, error, context);
                 }
                 self.retry(uid.clone(), context);
@@ -418,8 +423,10 @@ impl Pleg {
         let lost = self.stream.lost(!unimplemented, context.clock().uptime());
         if unimplemented {
             tracing::info!("the container runtime has no event stream, relists alone find what changed");
+        } else if lost.failures == 1 {
+            tracing::warn!(why, "event stream lost, relists find what changed");
         } else {
-            tracing::warn!(why, failures = lost.failures, "event stream lost, relists find what changed");
+            tracing::debug!(why, failures = lost.failures, "event stream lost again");
         }
         context.after(lost.retry_after, PlegMsg::Stream(StreamStep::StreamDue));
         if lost.was_open {
