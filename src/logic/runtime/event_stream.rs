@@ -1,7 +1,8 @@
 //! Whether the runtime's event stream is open, and when it is opened again (CRI-28).
 //!
 //! Pure; owned by `Pleg`. A stream that ends is opened again soon, and slowly once it failed too often in a row. One that
-//! was open for a while is proved good: its end is a first failure again.
+//! was open for a while is proved good: its end is a first failure again. So is an outage of the whole runtime: with the first
+//! relist after it the stream is opened at once.
 
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ const RETRY_SLOW: Duration = Duration::from_secs(300);
 pub struct EventStream {
     state: State,
     failures: u32,
+    /// The newest relist failed.
+    is_outage: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -57,6 +60,17 @@ impl EventStream {
     pub fn opened(&mut self, now: Duration) {
         debug_assert_eq!(self.state, State::Opening, "a stream opens after an attempt, and once");
         self.state = State::Open(now);
+    }
+
+    /// A relist ended, well or not; whether the stream is to be opened at once, since the runtime is back from an outage.
+    /// The runtime may be a newer one, which offers a stream that its predecessor refused.
+    pub fn relisted(&mut self, is_good: bool) -> bool {
+        let was_outage = std::mem::replace(&mut self.is_outage, !is_good);
+        let is_back = was_outage && is_good;
+        if is_back {
+            self.failures = 0;
+        }
+        is_back && self.state == State::Off
     }
 
     /// It ended. A runtime that does not offer one is not asked again soon.
@@ -113,6 +127,23 @@ mod tests {
             let lost = after(&mut stream, lasts, true);
             assert_eq!(lost, Lost { was_open: lasts.is_some(), failures, retry_after }, "{lasts:?} {failures}");
         }
+    }
+
+    /// CRI-29: an outage of the runtime costs no five minutes of relists.
+    #[test]
+    fn a_runtime_that_is_back_is_asked_at_once() {
+        let mut stream = EventStream::default();
+        assert!(!stream.relisted(true), "there was no outage");
+        for _ in 0..7 {
+            after(&mut stream, None, true);
+            assert!(!stream.relisted(false));
+        }
+        assert!(stream.relisted(true));
+        assert!(!stream.relisted(true), "once for each outage");
+        assert_eq!(after(&mut stream, None, true), Lost { was_open: false, failures: 1, retry_after: RETRY });
+        // An attempt under way is the one that is wanted.
+        stream.opening();
+        assert!(!stream.relisted(false) && !stream.relisted(true));
     }
 
     #[test]

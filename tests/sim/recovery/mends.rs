@@ -211,3 +211,21 @@ fn objects_of_a_pod_that_nobody_knows_are_let_go_of() {
         world.finish_cluster().await;
     });
 }
+
+/// CRI-29: an outage of the runtime that breaks more attempts to open its event stream than are borne turns nothing off for
+/// long: with the first relist after it the stream is open again, and relists are rare.
+#[test]
+fn an_outage_of_the_runtime_costs_its_event_stream_no_more_than_the_outage() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("web", "run"));
+        world.start_agent();
+        world.settle().await;
+        world.restart_runtime(seconds(9));
+        world.sleep(seconds(14)).await;
+        let before = world.turns()["Pleg"];
+        world.sleep(seconds(40)).await;
+        let turns = world.turns()["Pleg"] - before;
+        assert!(turns < 20, "{turns} turns in 40 s: a relist each second, not an event stream");
+        world.finish().await;
+    });
+}

@@ -83,6 +83,8 @@ pub struct Pleg {
     /// Pods of which something was made or started that no look has shown yet.
     soon: BTreeMap<PodUid, Soon>,
     stream: EventStream,
+    /// The next attempt to open it.
+    stream_timer: Option<OperationId>,
     relists: Relists,
     relist_timer: Option<OperationId>,
     /// The end of the wait for a good relist; none while there is nothing to wait for. A call that hangs must not be
@@ -142,6 +144,7 @@ impl Actor for Pleg {
             looks: PodLooks::default(),
             soon: BTreeMap::new(),
             stream: EventStream::default(),
+            stream_timer: None,
             relists: Relists::new(context.clock().uptime()),
             relist_timer: None,
             overdue: None,
@@ -255,8 +258,12 @@ impl Pleg {
                 if counts {
                     self.compare(relist, context);
                 }
+                if self.stream.relisted(true) && self.args.evented {
+                    self.open_stream(context);
+                }
             }
             Err(error) => {
+                self.stream.relisted(false);
                 if self.relists.failed(error.clone()) {
                     tracing::warn!(error, "relist failed, and is tried again each second");
                 } else {
@@ -390,6 +397,9 @@ impl Pleg {
     }
 
     fn open_stream(&mut self, context: &mut Context<PlegMsg>) {
+        if let Some(timer) = self.stream_timer.take() {
+            context.cancel(timer);
+        }
         self.stream.opening();
         let (runtime, me) = (Arc::clone(&self.args.runtime), context.address().clone());
         let work = async move {
@@ -428,7 +438,7 @@ impl Pleg {
         } else {
             tracing::debug!(why, failures = lost.failures, "event stream lost again");
         }
-        context.after(lost.retry_after, PlegMsg::Stream(StreamStep::StreamDue));
+        self.stream_timer = Some(context.after(lost.retry_after, PlegMsg::Stream(StreamStep::StreamDue)));
         if lost.was_open {
             self.relist(context);
         }
