@@ -74,7 +74,7 @@ pub fn settings(
         runtime: runtime(invocation, runtime_name),
         images: images(invocation)?,
         resources: resources(invocation, host, &node.status.capacity, managers)?,
-        network: NetworkSettings { dns: dns(config, host), rules: config.make_iptables_util_chains },
+        network: NetworkSettings { dns: dns(invocation, host), rules: config.make_iptables_util_chains },
         logs: LogSettings { folder: config.pod_logs_dir.clone(), rotation: log_rotation(config)? },
         statistics: StatisticsSettings {
             pressure: invocation.gates.enabled("KubeletPSI"),
@@ -133,7 +133,7 @@ fn pods(invocation: &Invocation) -> Result<PodSettings, String> {
     let (config, gates) = (&invocation.config, &invocation.gates);
     Ok(PodSettings {
         sync_period: period("sync frequency", config.sync_frequency)?,
-        crash_loop: crash_loop(config),
+        crash_loop: crash_loop(invocation),
         restart_gates: restart_gates(invocation),
         stop_signals: gates.enabled("ContainerStopSignals"),
         env_files: gates.enabled("EnvFiles"),
@@ -288,9 +288,9 @@ fn log_rotation(config: &Config) -> Result<Option<RotationPolicy>, String> {
 }
 
 /// The back-off of containers that end again and again (POD-19). A period that is set comes before the gate's.
-fn crash_loop(config: &Config) -> BackoffPolicy {
-    let reduced = config.feature_gates.get("ReduceDefaultCrashLoopBackOffDecay") == Some(&true);
-    let set = config.crash_loop_back_off.max_container_restart_period.map(GoDuration::to_std);
+fn crash_loop(invocation: &Invocation) -> BackoffPolicy {
+    let reduced = invocation.gates.enabled("ReduceDefaultCrashLoopBackOffDecay");
+    let set = invocation.config.crash_loop_back_off.max_container_restart_period.map(GoDuration::to_std);
     match reduced {
         true => BackoffPolicy::reduced_crash_loop(set.unwrap_or(Duration::from_secs(60))),
         false => BackoffPolicy::crash_loop(set.unwrap_or(Duration::from_secs(300))),
@@ -312,7 +312,8 @@ fn pulls_max(config: &Config) -> Option<usize> {
     config.max_parallel_image_pulls.and_then(|max| usize::try_from(max).ok())
 }
 
-fn dns(config: &Config, host: &HostFacts) -> DnsSettings {
+fn dns(invocation: &Invocation, host: &HostFacts) -> DnsSettings {
+    let config = &invocation.config;
     let mut cluster_dns = vec![];
     for address in &config.cluster_dns {
         match address.parse::<IpAddr>() {
@@ -325,6 +326,7 @@ fn dns(config: &Config, host: &HostFacts) -> DnsSettings {
         cluster_dns,
         cluster_domain: config.cluster_domain.clone(),
         node_ips: host.node_ips.clone(),
+        ignores_hostname_override: !invocation.gates.enabled("HostnameOverride"),
     }
 }
 

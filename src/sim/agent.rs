@@ -117,6 +117,7 @@ pub fn settings(started: Moment) -> Settings {
                 cluster_dns: vec![],
                 cluster_domain: "cluster.local".to_owned(),
                 node_ips: vec![address],
+                ignores_hostname_override: false,
             },
             rules: true,
         },

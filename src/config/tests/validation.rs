@@ -354,6 +354,10 @@ fn logging_and_tracing_are_judged() {
             "logging.vmodule[0]: Invalid value: \"a=\": File pattern must not contain equal sign or comma",
         ),
         (
+            "logging: {format: json}\nfeatureGates: {LoggingBetaOptions: false}",
+            "logging.format: Forbidden: Log format json is disabled, see LoggingBetaOptions feature",
+        ),
+        (
             "logging: {options: {json: {splitStream: true}}}",
             "logging.options.json.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled",
         ),

@@ -18,6 +18,9 @@ pub fn errors(logging: &Logging, gates: &FeatureGates) -> Vec<String> {
     if !["text", "json"].contains(&logging.format.as_str()) {
         errors.push(format!("logging.format: Invalid value: {:?}: Unsupported log format", logging.format));
     }
+    if logging.format == "json" && !gates.enabled("LoggingBetaOptions") {
+        errors.push("logging.format: Forbidden: Log format json is disabled, see LoggingBetaOptions feature".into());
+    }
     if too_large(logging.verbosity) {
         errors.push(format!("logging.verbosity: Invalid value: {}: Must be <= {}", logging.verbosity, i32::MAX));
     }

@@ -14,7 +14,7 @@ use crate::cri::types::{
 };
 use crate::logic::logs::log_path::pod_log_directory;
 use crate::logic::network::dns::{DnsWarning, NodeDns, pod_dns};
-use crate::logic::network::hostname::PodHostname;
+use crate::logic::network::hostname::{Naming, PodHostname};
 use crate::logic::pods::pod_admission::dotted;
 
 /// The facts, besides the pod, that a sandbox' configuration needs.
@@ -52,7 +52,7 @@ pub fn sandbox_config(pod: &Pod, facts: &SandboxFacts) -> Result<(PodSandboxConf
             namespace: names.namespace.to_owned(),
             attempt: facts.attempt,
         },
-        hostname: kernel_hostname(pod, &names, &facts.dns.cluster_domain)?,
+        hostname: kernel_hostname(pod, &names, facts.dns.naming())?,
         log_directory: pod_log_directory(&facts.pod_logs, names.namespace, names.name, names.uid),
         dns: Some(DnsConfig { servers: resolver.servers, searches: resolver.searches, options: resolver.options }),
         port_mappings: pod.spec.iter().flat_map(|spec| &spec.containers).flat_map(port_mappings).collect(),
@@ -70,9 +70,9 @@ pub fn sandbox_config(pod: &Pod, facts: &SandboxFacts) -> Result<(PodSandboxConf
 }
 
 /// Empty on the node's network: the sandbox then shares the node's name.
-fn kernel_hostname(pod: &Pod, names: &PodNames<'_>, cluster_domain: &str) -> Result<String, MappingError> {
+fn kernel_hostname(pod: &Pod, names: &PodNames<'_>, naming: Naming<'_>) -> Result<String, MappingError> {
     let Some(spec) = pod.spec.as_ref().filter(|_| !is_host_network(pod)) else { return Ok(String::new()) };
-    let hostname = PodHostname::of(names.name, names.namespace, spec, cluster_domain)?;
+    let hostname = PodHostname::of(names.name, names.namespace, spec, naming)?;
     Ok(hostname.for_kernel(spec.set_hostname_as_fqdn.unwrap_or(false))?)
 }
 

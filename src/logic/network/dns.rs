@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::formats::dns_label::SUBDOMAIN_MAX;
 use crate::logic::formats::go_text::quoted;
+use crate::logic::network::hostname::Naming;
 
 /// Most name servers.
 const SERVERS_MAX: usize = 3;
@@ -79,13 +80,20 @@ pub struct DnsSettings {
     pub cluster_domain: String,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
+    /// Whether the gate `HostnameOverride` is off.
+    pub ignores_hostname_override: bool,
 }
 
 impl DnsSettings {
+    /// The rules for names of pods.
+    pub fn naming(&self) -> Naming<'_> {
+        Naming { cluster_domain: &self.cluster_domain, ignores_override: self.ignores_hostname_override }
+    }
+
     /// With what the node's `resolv.conf` says now.
     pub fn with_host(&self, host: Option<Resolver>) -> NodeDns {
-        let Self { cluster_dns, cluster_domain, node_ips, .. } = self.clone();
-        NodeDns { host, cluster_dns, cluster_domain, node_ips }
+        let Self { cluster_dns, cluster_domain, node_ips, ignores_hostname_override, .. } = self.clone();
+        NodeDns { host, cluster_dns, cluster_domain, node_ips, ignores_hostname_override }
     }
 }
 
@@ -100,6 +108,15 @@ pub struct NodeDns {
     pub cluster_domain: String,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
+    /// Whether the gate `HostnameOverride` is off.
+    pub ignores_hostname_override: bool,
+}
+
+impl NodeDns {
+    /// The rules for names of pods.
+    pub fn naming(&self) -> Naming<'_> {
+        Naming { cluster_domain: &self.cluster_domain, ignores_override: self.ignores_hostname_override }
+    }
 }
 
 /// A Warning event that the caller records: on the pod, and on the node where told.

@@ -54,14 +54,23 @@ pub struct PodHostname {
     pub domain: String,
 }
 
+/// The node's rules for the names of its pods.
+#[derive(Clone, Copy, Debug)]
+pub struct Naming<'a> {
+    /// `clusterDomain`.
+    pub cluster_domain: &'a str,
+    /// Whether `spec.hostnameOverride` counts for nothing (gate `HostnameOverride`).
+    pub ignores_override: bool,
+}
+
 impl PodHostname {
-    /// The name of the pod `pod_name` in `namespace`: `spec.hostnameOverride` (KEP-4762), which has no domain, or else
-    /// `spec.hostname`, or else the pod's own name; cut to what the kernel takes.
+    /// The name of the pod `pod_name` in `namespace`: `spec.hostnameOverride` (KEP-4762), which has no domain, unless its
+    /// gate is off; or else `spec.hostname`, or else the pod's own name; cut to what the kernel takes.
     ///
     /// # Errors
     /// When a field is no valid DNS name, or nothing is left of the name.
-    pub fn of(pod_name: &str, namespace: &str, spec: &PodSpec, cluster_domain: &str) -> Result<Self, HostnameError> {
-        if let Some(hostname) = &spec.hostname_override {
+    pub fn of(pod_name: &str, namespace: &str, spec: &PodSpec, naming: Naming<'_>) -> Result<Self, HostnameError> {
+        if let Some(hostname) = spec.hostname_override.as_ref().filter(|_| !naming.ignores_override) {
             check("HostnameOverride", "subdomain", hostname, subdomain_problems)?;
             return Ok(Self { hostname: cut(pod_name, hostname)?, domain: String::new() });
         }
@@ -73,7 +82,7 @@ impl PodHostname {
         let domain = match spec.subdomain.as_deref().filter(|subdomain| !subdomain.is_empty()) {
             Some(subdomain) => {
                 check("Subdomain", "label", subdomain, label_problems)?;
-                format!("{subdomain}.{namespace}.svc.{cluster_domain}")
+                format!("{subdomain}.{namespace}.svc.{}", naming.cluster_domain)
             }
             None => String::new(),
         };
@@ -134,9 +143,21 @@ mod tests {
     }
 
     fn of(pod_name: &str, spec: &PodSpec) -> Result<(String, String), String> {
-        PodHostname::of(pod_name, "ns", spec, "cluster.local")
+        named(pod_name, spec, false)
+    }
+
+    fn named(pod_name: &str, spec: &PodSpec, ignores_override: bool) -> Result<(String, String), String> {
+        PodHostname::of(pod_name, "ns", spec, Naming { cluster_domain: "cluster.local", ignores_override })
             .map(|name| (name.hostname, name.domain))
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_gate_that_is_off_leaves_an_override_out() {
+        let over = spec("host", "sub", Some("over.example.com"));
+        let (own, domain) = ("host".to_owned(), "sub.ns.svc.cluster.local".to_owned());
+        assert_eq!(named("web", &over, true), Ok((own, domain)));
+        assert_eq!(named("web", &spec("", "", Some("no name")), true), Ok(("web".to_owned(), String::new())));
     }
 
     #[test]

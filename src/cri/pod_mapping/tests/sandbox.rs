@@ -19,6 +19,7 @@ fn facts() -> SandboxFacts {
             cluster_dns: vec!["10.96.0.10".parse().unwrap()],
             cluster_domain: "cluster.local".into(),
             node_ips: vec![],
+            ignores_hostname_override: false,
         },
         resources: LinuxContainerResources { cpu_shares: 2, ..Default::default() },
         overhead: LinuxContainerResources { cpu_shares: 10, ..Default::default() },

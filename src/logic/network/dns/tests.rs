@@ -48,6 +48,7 @@ fn node() -> NodeDns {
         cluster_dns: vec!["10.96.0.10".parse().unwrap()],
         cluster_domain: "cluster.local".into(),
         node_ips: vec!["192.0.2.1".parse().unwrap()],
+        ignores_hostname_override: false,
     }
 }
 

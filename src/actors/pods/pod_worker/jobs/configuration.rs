@@ -235,8 +235,8 @@ impl JobSite {
             return Ok(host_network_hosts_file(&node, aliases));
         }
         let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
-        let domain = &self.tools.settings.node.dns.cluster_domain;
-        let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
+        let naming = self.tools.settings.node.dns.naming();
+        let host = PodHostname::of(name, namespace, spec, naming).map_err(|error| error.to_string())?;
         Ok(pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes())
     }
 }
