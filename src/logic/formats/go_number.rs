@@ -37,6 +37,11 @@ pub fn parse_bool(text: &str) -> Result<bool, NumberError> {
     }
 }
 
+/// A whole number of 64 bits as a person writes it: without a plus sign, leading zeros or `-0`.
+pub fn canonical_integer(text: &str) -> Option<i64> {
+    text.parse::<i64>().ok().filter(|number| number.to_string() == text)
+}
+
 /// Go's `strconv.Atoi`.
 ///
 /// # Errors

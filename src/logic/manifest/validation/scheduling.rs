@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::field::{Errors, FieldPath, text};
 use super::{names, selectors};
+use crate::logic::formats::go_number::canonical_integer;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -258,7 +259,10 @@ pub(super) fn tolerations(tolerations: &[Toleration], path: &FieldPath, errors: 
                 errors.invalid(&operator_path, value, "value must be empty when `operator` is 'Exists'");
             }
             "Exists" => {}
-            "Lt" | "Gt" => errors.not_supported(&operator_path, operator, &["Equal", "Exists", "Lt", "Gt"]),
+            "Lt" | "Gt" if canonical_integer(value).is_none() => {
+                errors.invalid(&path.child("value"), value, "must be a valid decimal integer in canonical form");
+            }
+            "Lt" | "Gt" => {}
             other => errors.not_supported(&operator_path, other, &["Equal", "Exists"]),
         }
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];

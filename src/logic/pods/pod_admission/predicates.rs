@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
 use super::placing::Placing;
 use super::room::{PODS, Room, number};
+use crate::logic::formats::go_number::canonical_integer;
 use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::node_terms::matches_terms;
 use crate::logic::model::quantity::Quantity;
@@ -140,11 +141,24 @@ fn untolerated(pod: &Pod, node: &Node) -> bool {
     leaving.any(|taint| !tolerations().any(|toleration| tolerates(toleration, taint)))
 }
 
+/// Whether a toleration fits a taint. `Lt` and `Gt` compare whole numbers (KEP-5471), whatever the gate says: an API server
+/// lets pods have them only where its own gate is on.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let (effect, key) = (text(&toleration.effect), text(&toleration.key));
-    let exists = toleration.operator.as_deref() == Some("Exists");
+    let (bound, value) = (text(&toleration.value), text(&taint.value));
+    let operator = text(&toleration.operator);
+    let fits = match operator.as_str() {
+        "Exists" => true,
+        "" | "Equal" => bound == value,
+        "Lt" | "Gt" => match (canonical_integer(&bound), canonical_integer(&value)) {
+            (Some(bound), Some(value)) if operator == "Lt" => value < bound,
+            (Some(bound), Some(value)) => value > bound,
+            _ => false,
+        },
+        _ => false,
+    };
     (effect.is_empty() || effect == taint.effect)
-        && (key == taint.key || (key.is_empty() && exists))
-        && (exists || text(&toleration.value) == text(&taint.value))
+        && (key == taint.key || (key.is_empty() && operator == "Exists"))
+        && fits
 }

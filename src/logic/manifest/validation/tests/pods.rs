@@ -178,13 +178,15 @@ fn names_numbers_and_tolerations_are_checked() {
         ),
         (
             json!({"tolerations": [{"operator": "Equal"}, {"key": "k", "operator": "Exists", "value": "v"},
-            {"key": "k", "effect": "No"}]}),
+            {"key": "k", "effect": "No"}, {"key": "k", "operator": "Gt", "value": "-5"},
+            {"key": "k", "operator": "Lt", "value": "05"}]}),
             &[
                 "spec.tolerations[0].operator: Invalid value: \"Equal\": operator must be Exists when `key` is \
                  empty, which means \"match all values and all keys\"",
                 "spec.tolerations[1].operator: Invalid value: \"v\": value must be empty when `operator` is 'Exists'",
                 "spec.tolerations[2].effect: Unsupported value: \"No\": supported values: \"NoSchedule\", \
                  \"PreferNoSchedule\", \"NoExecute\"",
+                "spec.tolerations[4].value: Invalid value: \"05\": must be a valid decimal integer in canonical form",
             ],
         ),
         (

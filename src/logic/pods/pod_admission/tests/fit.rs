@@ -271,6 +271,31 @@ fn every_taint_is_to_be_tolerated() {
     assert_eq!(name_of(judge_among(&pod(json!({})), &room(&[]), &[], at(&tainted, &abilities)).0), "admitted");
 }
 
+/// POD-31, KEP-5471: a toleration may compare numbers; a text that is no number fits nothing.
+#[test]
+fn a_toleration_may_compare_whole_numbers() {
+    let abilities = NodeAbilities::default();
+    let judged = |operator: &str, bound: &str, value: &str| {
+        let mut tainted = node();
+        let taint = json!({"key": "a", "value": value, "effect": "NoExecute"});
+        tainted.spec = serde_json::from_value(json!({ "taints": [taint] })).expect("a spec");
+        let toleration = json!({"key": "a", "operator": operator, "value": bound});
+        name_of(judge_among(&pod(json!({ "tolerations": [toleration] })), &room(&[]), &[], at(&tainted, &abilities)).0)
+    };
+    for (operator, bound, value, expected) in [
+        ("Gt", "5", "6", "admitted"),
+        ("Gt", "5", "5", "TaintToleration"),
+        ("Lt", "5", "-4", "admitted"),
+        ("Lt", "5", "5", "TaintToleration"),
+        ("Lt", "05", "4", "TaintToleration"),
+        ("Gt", "5", "x", "TaintToleration"),
+        ("Gt", "x", "x", "TaintToleration"),
+        ("Other", "5", "5", "TaintToleration"),
+    ] {
+        assert_eq!(judged(operator, bound, value), expected, "{value} {operator} {bound}");
+    }
+}
+
 /// A node that lacks several things names the first of them, and all are found.
 #[test]
 fn everything_that_keeps_a_pod_away_is_found_in_order() {
