@@ -463,11 +463,36 @@ mod tests {
     use crate::logic::resources::node_cgroups::MachineSize;
     use crate::logic::resources::portion::Portion;
 
+    fn invocation(arguments: &[&str]) -> Box<Invocation> {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let loaded = load(&arguments, Host { cgroup_v1: false });
+        let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
+        invocation
+    }
+
+    /// CFG-23: a gate counts by its own name, by its group and by its default.
+    #[test]
+    fn gates_reach_the_settings_that_they_are_about() {
+        let longest = Duration::from_secs(300);
+        for (gates, expected) in [
+            ("AllAlpha=true", BackoffPolicy::reduced_crash_loop(longest)),
+            ("ReduceDefaultCrashLoopBackOffDecay=true", BackoffPolicy::reduced_crash_loop(longest)),
+            ("AllAlpha=true,ReduceDefaultCrashLoopBackOffDecay=false", BackoffPolicy::crash_loop(longest)),
+            ("MemoryQoS=true", BackoffPolicy::crash_loop(longest)),
+        ] {
+            assert_eq!(crash_loop(&invocation(&["--feature-gates", gates])), expected, "{gates}");
+        }
+        for (gates, ignores) in [("HostnameOverride=false", true), ("HostnameOverride=true", false)] {
+            let invocation = invocation(&["--feature-gates", gates]);
+            let host = crate::launch::host::facts(&invocation).expect("told");
+            assert_eq!(dns(&invocation, &host).naming().ignores_override, ignores, "{gates}");
+        }
+    }
+
     /// VOL-20: what is not named has a limit of none.
     #[test]
     fn all_pods_may_use_the_hosts_huge_pages() {
-        let loaded = load(&[], Host { cgroup_v1: false });
-        let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
+        let invocation = invocation(&[]);
         let host = crate::launch::host::facts(&invocation).expect("told");
         let hugepages = [(2 << 20, 8), (1 << 30, 0)].into();
         let size = MachineSize { cpu_list: "0-7".to_owned(), hugepages, ..host.size };
