@@ -34,6 +34,11 @@ impl FeatureGates {
         group.copied().unwrap_or(gate.default)
     }
 
+    /// Whether somebody set the gate: by its own name, or away from its default by a group.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.set.contains_key(name) || find(name).is_some_and(|gate| gate.default != self.enabled(name))
+    }
+
     /// Every gate with whether it is on, in the order of names: for the metric.
     pub fn all(&self) -> impl Iterator<Item = (&'static Gate, bool)> + '_ {
         GATES.iter().map(|gate| (gate, self.enabled(gate.name)))

@@ -185,6 +185,13 @@ pub fn warnings(config: &Config) -> Vec<String> {
     if !own.is_empty() && !reserved.is_empty() && !own.starts_with(reserved.as_str()) {
         warnings.push("unsupported configuration:KubeletCgroups is not within KubeReservedCgroup".into());
     }
+    // Upstream takes every other word for cgroupfs without a word of its own.
+    if !["cgroupfs", "systemd"].contains(&config.cgroup_driver.as_str()) {
+        let driver = &config.cgroup_driver;
+        warnings.push(format!(
+            "cgroupDriver (--cgroup-driver) {driver:?} is neither cgroupfs nor systemd, and counts as cgroupfs"
+        ));
+    }
     for cipher in config.tls_cipher_suites.iter().filter(|name| INSECURE_CIPHER_SUITES.contains(&name.as_str())) {
         warnings.push(format!("Use of insecure cipher detected. cipher={cipher:?}"));
     }

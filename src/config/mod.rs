@@ -7,7 +7,7 @@
 //! * `files` reads documents; [`decode`] turns them into a [`Config`], with `schema` and its table of `fields`.
 //! * [`gates`] knows the release's feature gates.
 //! * [`validate`] and [`late`] judge the result.
-//! * [`acted`] names what is set but does nothing yet.
+//! * [`acted`] names the settings that upstream acts on and the agent does not.
 //! * [`reload`] knows which settings may change while the agent runs.
 //! * [`review`] goes over all of this for `check-config`, and names every fault with its place.
 
@@ -30,7 +30,6 @@ pub mod version;
 #[cfg(test)]
 mod tests;
 
-pub use acted::{NOT_YET_ACTED_ON, set_but_not_acted_on};
 pub use duration::GoDuration;
 pub use flags::{Flags, LOCAL_SOCKET};
 pub use gates::FeatureGates;
@@ -133,6 +132,7 @@ fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     warnings.extend(insecure_defaults(&flags, &config)?);
     warnings.extend(gates.notices());
     warnings.extend(late::warnings(&config));
+    warnings.extend(acted::warnings(&config, parsed, &gates));
     let notices = parsed.notices.clone();
     let (shown_flags, flag_lines) = (flags::shown::logged_values(parsed), flags::dump::lines(parsed, &config));
     let invocation = Invocation { config, flags, shown_flags, gates, notices, warnings, flag_lines, config_from_file };

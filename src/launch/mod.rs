@@ -144,9 +144,6 @@ fn say_warnings(invocation: &Invocation) {
     for warning in &invocation.warnings {
         tracing::warn!("{warning}");
     }
-    for field in config::set_but_not_acted_on(&invocation.config) {
-        tracing::warn!(field, "this field of the configuration is set, but not acted on yet");
-    }
 }
 
 /// The lock file, where one is named (CFG-33).

@@ -9,6 +9,7 @@ mod crates;
 mod documents;
 mod english;
 mod folders;
+mod settings;
 mod shapes;
 mod source;
 mod text;

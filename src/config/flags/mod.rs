@@ -68,10 +68,6 @@ pub struct Flags {
     pub exit_on_lock_contention: bool,
     /// `--seccomp-default`: as the field `seccompDefault`; either is enough.
     pub seccomp_default: bool,
-    /// `--housekeeping-interval`: how often container statistics are refreshed.
-    pub housekeeping_interval: GoDuration,
-    /// `--max-housekeeping-interval`: the longest time between refreshes.
-    pub max_housekeeping_interval: GoDuration,
     /// `--minimum-container-ttl-duration`: the least age of a dead container.
     pub minimum_container_ttl: GoDuration,
     /// `--maximum-dead-containers-per-container`: dead containers kept for each container.
@@ -137,8 +133,6 @@ impl Flags {
             lock_file: text("lock-file"),
             exit_on_lock_contention: flag("exit-on-lock-contention"),
             seccomp_default: flag("seccomp-default"),
-            housekeeping_interval: duration("housekeeping-interval"),
-            max_housekeeping_interval: duration("max-housekeeping-interval"),
             minimum_container_ttl: duration("minimum-container-ttl-duration"),
             maximum_dead_containers_per_container: number("maximum-dead-containers-per-container"),
             maximum_dead_containers: number("maximum-dead-containers"),

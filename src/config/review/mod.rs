@@ -134,6 +134,9 @@ fn review_flags(parsed: &Parsed, given: &Flags, report: &mut Report) -> FeatureG
         if let Some(deprecated) = table::find(name).and_then(|flag| flag.deprecated) {
             report.warn(vec![Place::flag(name)], format!("Flag --{name} has been deprecated, {deprecated}"));
         }
+        if acted::is_ignored(name) {
+            report.warn(vec![Place::flag(name)], acted::flag_warning(name));
+        }
     }
     let checks = [
         ("node-labels", labels::check_node_labels(&given.node_labels)),
@@ -164,11 +167,12 @@ fn problems(given: &Flags, flag_gates: &FeatureGates, config: &Config, host: Hos
 
 /// Everything that the agent warns of when it runs with these settings.
 fn advice(given: &Flags, flag_gates: &FeatureGates, config: &Config) -> Vec<String> {
-    let mut all = effective(flag_gates, config, &mut Vec::new()).notices();
+    let gates = effective(flag_gates, config, &mut Vec::new());
+    let mut all = gates.notices();
     all.extend(super::insecure_defaults(given, config).ok().flatten());
     all.extend(late::warnings(config));
-    let idle = acted::set_but_not_acted_on(config).into_iter();
-    all.extend(idle.map(|field| format!("{field} is set, but not acted on yet")));
+    all.extend(acted::fields(config).into_iter().map(acted::field_warning));
+    all.extend(acted::gate_warnings(&gates));
     once(all)
 }
 

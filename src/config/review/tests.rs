@@ -71,7 +71,15 @@ fn each_fault_of_a_file_has_its_line() {
             &[
                 "error: main:4: ",
                 "error: main:6: failed to construct kubelet dependencies: unknown tls version \"none\"",
-                "warning: main:7: contentType is set, but not acted on yet",
+                "warning: main:7: contentType is set, but the agent does not act on it",
+            ],
+        ),
+        (
+            "cgroupDriver: sytemd\nfeatureGates: {CRIListStreaming: true}\nlogging: {flushFrequency: 1s}\n",
+            &[
+                "warning: main:3: cgroupDriver (--cgroup-driver) \"sytemd\" is neither cgroupfs nor systemd, and counts as cgroupfs",
+                "warning: main:5: logging.flushFrequency is set, but the agent does not act on it",
+                "warning: main:4: feature gate CRIListStreaming=true is set, but the agent behaves as with CRIListStreaming=false",
             ],
         ),
         (

@@ -209,8 +209,6 @@ fn flags_of_the_node_have_upstreams_defaults() {
     let flags = run(&[]).flags;
     assert_eq!((flags.root_dir.as_str(), flags.cert_dir.as_str()), ("/var/lib/kubelet", "/var/lib/kubelet/pki"));
     assert_eq!((flags.maximum_dead_containers, flags.maximum_dead_containers_per_container), (-1, 1));
-    assert_eq!(flags.housekeeping_interval, GoDuration::from_secs(10));
-    assert_eq!(flags.max_housekeeping_interval, GoDuration::from_secs(15));
     assert_eq!(flags.minimum_container_ttl, GoDuration::ZERO);
     assert!(flags.kubeconfig.is_empty() && flags.node_labels.is_empty() && !flags.exit_on_lock_contention);
     let flags =

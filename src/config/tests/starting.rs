@@ -1,6 +1,6 @@
 //! From arguments to an invocation: the order of steps and what each refuses.
 
-use super::super::{NOT_YET_ACTED_ON, decode, fields::CONFIGURATION, set_but_not_acted_on};
+use super::super::{acted, decode};
 use super::{Folder, decoded, failure, run, start};
 
 /// CFG-16.
@@ -222,19 +222,56 @@ fn odd_but_legal_settings_warn() {
     );
 }
 
+/// The warnings about settings that change nothing, of these arguments and this file.
+fn ignored(fields: &str, more: &[&str]) -> Vec<String> {
+    let folder = Folder::new();
+    let path = folder.config("config.yaml", fields);
+    let warnings = run(&[&["--config", &path][..], more].concat()).warnings;
+    let is_told = |text: &String| text.contains("does not act on it") || text.contains("behaves as with");
+    warnings.into_iter().filter(is_told).collect()
+}
+
 #[test]
-fn fields_without_effect_are_known_and_told_when_set() {
-    for field in NOT_YET_ACTED_ON {
-        assert!(CONFIGURATION.iter().any(|known| known.key == *field), "{field} is no field");
-    }
-    assert!(NOT_YET_ACTED_ON.is_sorted());
-    assert!(set_but_not_acted_on(&decoded("")).is_empty());
-    let config =
-        decoded("maxPods: 5\nevictionHard: {memory.available: 1Gi}\nenableContentionProfiling: true\nport: 10250\n");
-    assert_eq!(set_but_not_acted_on(&config), ["enableContentionProfiling"]);
-    let acted_on = "enableSystemLogQuery: true\nlocalStorageCapacityIsolation: false\nreservedSystemCPUs: '0'\n";
-    assert!(set_but_not_acted_on(&decoded(acted_on)).is_empty());
-    assert!(set_but_not_acted_on(&decode::legacy_defaults()).is_empty());
+fn settings_without_effect_are_told_when_somebody_makes_them() {
+    let names = acted::IGNORED_FIELDS.iter().map(|(name, _)| *name);
+    assert!(names.is_sorted() && acted::IGNORED_FLAGS.is_sorted() && acted::IGNORED_GATES.is_sorted());
+    assert!(ignored("", &[]).is_empty());
+    assert_eq!(
+        ignored("maxPods: 5\nenableContentionProfiling: true\nlogging: {flushFrequency: 1s}\n", &[]),
+        [
+            "enableContentionProfiling is set, but the agent does not act on it",
+            "logging.flushFrequency is set, but the agent does not act on it",
+        ]
+    );
+    let in_force = "enableSystemLogQuery: true\nkernelMemcgNotification: true\nlogging: {flushFrequency: 5s}\n";
+    assert!(ignored(in_force, &[]).is_empty(), "defaults, and what the agent does anyway");
+    assert_eq!(
+        ignored("", &["--housekeeping-interval=10s", "--experimental-mounter-path=/m", "--v=1"]),
+        [
+            "--experimental-mounter-path is set, but the agent does not act on it",
+            "--housekeeping-interval is set, but the agent does not act on it",
+        ]
+    );
+    assert!(acted::fields(&decode::legacy_defaults()).is_empty());
+}
+
+#[test]
+fn gates_without_effect_are_told_when_somebody_sets_them_to_what_is_not_done() {
+    assert_eq!(
+        ignored("featureGates: {CRIListStreaming: true, WatchListClient: false, MemoryQoS: true}\n", &[]),
+        [
+            "feature gate CRIListStreaming=true is set, but the agent behaves as with CRIListStreaming=false",
+            "feature gate WatchListClient=false is set, but the agent behaves as with WatchListClient=true",
+        ]
+    );
+    let by_name = ["--feature-gates=PodCertificateRequest=false,EventedPLEG=true"];
+    assert_eq!(
+        ignored("", &by_name),
+        ["feature gate PodCertificateRequest=false is set, but the agent behaves as with PodCertificateRequest=true"]
+    );
+    let by_group = ignored("featureGates: {AllAlpha: true}\n", &[]);
+    assert!(by_group.iter().any(|text| text.contains("RuntimeClassInImageCriApi=true")), "{by_group:#?}");
+    assert!(!by_group.iter().any(|text| text.contains("ContextualLogging")), "{by_group:#?}");
 }
 
 /// CFG-49: JSON is spoken, whatever is asked for; who asks for it gets what they want.
@@ -246,7 +283,7 @@ fn another_content_type_than_json_is_told_of() {
         ("application/cbor", &["contentType"]),
     ] {
         let config = decoded(&format!("contentType: {content_type}\n"));
-        assert_eq!(set_but_not_acted_on(&config), told, "{content_type}");
+        assert_eq!(acted::fields(&config), told, "{content_type}");
     }
 }
 
