@@ -11,7 +11,7 @@ use super::host::HostFacts;
 use super::resource_managers::{check_state, resource_managers};
 use super::threads::Elsewhere;
 use super::user_namespaces::user_ids;
-use super::{api, serving, settings};
+use super::{api, credential_providers, serving, settings};
 use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Trace;
 use crate::actors::server::Listener;
@@ -56,6 +56,11 @@ pub(super) async fn assemble(
     let mut settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched, managers)?;
     settings.pods.user_ids = user_ids(invocation).await?;
     let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
+    let (providers, programs) =
+        (&invocation.flags.image_credential_provider_config, &invocation.flags.image_credential_provider_bin_dir);
+    if let Some(hash) = credential_providers::hash(providers, programs) {
+        metrics.providers_configured(&hash);
+    }
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
     let mut certificates = serving::certificates(invocation, &facts.node_name, client, clock.clone())?;
     certificates.authorities = serving::client_authorities(invocation)?;

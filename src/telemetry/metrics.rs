@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use super::node::actor_metrics;
 use super::node::certificate_metrics;
 use super::node::node_metrics::NodeMetrics;
+use super::node::plugin_metrics;
 use super::node::process;
 use super::node::sli_metrics::SliMetrics;
 use super::node::startup_metrics;
@@ -118,6 +119,11 @@ impl Metrics {
         self.node.loses_support(version);
     }
 
+    /// Tells the hash of the configuration of credential providers.
+    pub fn providers_configured(&self, hash: &str) {
+        self.images.providers_configured(hash);
+    }
+
     /// The metrics of `/metrics`.
     pub async fn all(&self, sources: &Sources) -> Exposition {
         let mut families = self.registry.gather();
@@ -132,6 +138,7 @@ impl Metrics {
         hardware_metrics::families(sources, by_pod, &mut families).await;
         claim_metrics::families(sources, &mut families).await;
         certificate_metrics::families(sources, &mut families);
+        plugin_metrics::families(sources, &mut families).await;
         statistics_metrics::families(sources, &mut families).await;
         self.features(&mut families);
         build_info(&mut families);
@@ -231,6 +238,12 @@ fn node(sources: &Sources, families: &mut Vec<MetricFamily>) {
     };
     let mut family = Family::gauge("kubelet_cgroup_version", "[ALPHA] cgroup version on the hosts.");
     family.sample(&[], version);
+    family.finish(families);
+    let help =
+        "[ALPHA] Metrics provider used by kubelet to collect container stats. Values can be 'cadvisor' and 'cri'";
+    let mut family = Family::gauge("kubelet_metrics_provider", help);
+    // Figures are those of cgroups, as cAdvisor's are.
+    family.sample(&[("provider", "cadvisor")], 1.0);
     family.finish(families);
 }
 

@@ -12,3 +12,4 @@ pub mod device_plugin;
 pub mod dra_driver;
 pub mod skips;
 pub mod stream_clients;
+pub mod upstream_metrics;

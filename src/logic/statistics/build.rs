@@ -343,4 +343,4 @@ fn sum_up(pod: &mut PodStats, containers: &[ContainerStats]) {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,8 @@
 //! Tests of what `/metrics` says as a whole: names, types, labels and levels against upstream's list, what is there
 //! before anything happened, and what dashboards ask for.
 
+mod upstream;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -94,8 +96,10 @@ always counter   kubelet_image_volume_mounted_succeed_total
 always counter   kubelet_image_volume_mounted_errors_total
        histogram kubelet_credential_provider_plugin_duration plugin_name
        counter   kubelet_credential_provider_plugin_errors_total plugin_name
+       gauge     kubelet_credential_provider_config_info hash
        histogram kubelet_cgroup_manager_duration_seconds operation_type
 always gauge     kubelet_cgroup_version
+always gauge     kubelet_metrics_provider provider
        gauge     kubelet_memory_qos_node_memory_min_bytes
        gauge     kubelet_memory_qos_node_memory_low_bytes
        gauge     kubelet_cri_losing_support version
@@ -319,6 +323,7 @@ fn live_through(node: &Node) {
         metrics.rpc().failed(call);
     }
     metrics.runtime_loses_support("1.37.0");
+    metrics.providers_configured("sha256:00");
     drop(metrics.http().begin(node.agent.trace.clock(), Port::ReadWrite, "POST", "/exec/ns/pod/c"));
 }
 

@@ -1,4 +1,5 @@
-//! `kubelet_certificate_manager_*`: how long the agent's certificates still hold, read at a scrape (NODE-51, NODE-52).
+//! How long certificates still hold, read at a scrape: the agent's own (`kubelet_certificate_manager_*`, NODE-51, NODE-52)
+//! and those of callers.
 
 use prometheus::proto::MetricFamily;
 
@@ -6,7 +7,7 @@ use crate::platform::cluster::certificates::KeptCertificate;
 use crate::telemetry::registry::families::{Family, SECOND};
 use crate::telemetry::sources::Sources;
 
-/// The metrics of certificates that the agent exchanges; none of those that it was given.
+/// The metrics of certificates that the agent exchanges, not of those that it was given; and of those that callers showed.
 pub(in crate::telemetry) fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let certificates = &sources.certificates;
     if let Some(client) = certificates.client.as_ref().filter(|client| client.is_exchanged()) {
@@ -16,6 +17,12 @@ pub(in crate::telemetry) fn families(sources: &Sources, families: &mut Vec<Metri
         gauge("kubelet_certificate_manager_client_ttl_seconds", help, seconds_left(sources, client), families);
         let name = "kubelet_certificate_manager_client_expiration_renew_errors";
         counter(name, client.failures(), families);
+    }
+    if let Some(authorities) = &certificates.authorities {
+        let help = "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.";
+        let mut family = Family::histogram("apiserver_client_certificate_expiration_seconds", help);
+        family.distribution(&[], &authorities.left(), SECOND);
+        family.finish(families);
     }
     let Some(serving) = &certificates.serving else { return };
     let help = "[ALPHA] Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in \

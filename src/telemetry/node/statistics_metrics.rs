@@ -1,15 +1,19 @@
-//! `kubelet_volume_stats_*` of volumes that come from claims, and what statistics cost the node (PAIN-05, PAIN-40).
+//! `kubelet_volume_stats_*` of volumes that come from claims, logs of containers, and what statistics cost the node
+//! (PAIN-05, PAIN-40).
 
 use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 
 use crate::actors::kit::trace::Cause;
+use crate::logic::statistics::sample::{Snapshot, Wanted};
 use crate::logic::statistics::summary::{ClaimReference, FsStats, VolumeStats};
 use crate::messages::stats_collector::{Cost, StatsCollectorMsg};
 use crate::telemetry::registry::families::Family;
 use crate::telemetry::sources::Sources;
 
+/// The age up to which another asker's figures of logs will do: eviction has looked by then.
+const AGE_MAX: Duration = Duration::from_secs(10);
 /// How long the figures may be waited for; a scrape without them is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
 
@@ -31,6 +35,10 @@ const VOLUMES: [(&str, &str, OfVolume); 6] = [
 /// All families, as `StatsCollector` knows them; none when it does not answer.
 pub(in crate::telemetry) async fn families(sources: &Sources, into: &mut Vec<MetricFamily>) {
     let cause = Cause::outside("request");
+    let get = |reply| StatsCollectorMsg::Get { wanted: Wanted::NODE, age_max: AGE_MAX, reply };
+    if let Ok(Ok(snapshot)) = sources.directory.stats_collector.ask(cause.clone(), ASK_LIMIT, get).await {
+        of_logs(&snapshot, into);
+    }
     let asked = sources.directory.stats_collector.ask(cause, ASK_LIMIT, StatsCollectorMsg::Report).await;
     let Ok(report) = asked else { return };
     of_claims(&report.claims, into);
@@ -59,6 +67,24 @@ pub(in crate::telemetry) async fn families(sources: &Sources, into: &mut Vec<Met
     let help = "Running containers without a control group, of which there are no statistics, at the last look.";
     let mut family = Family::gauge("podwright_containers_without_cgroup", help);
     family.sample(&[], report.groupless as f64);
+    family.finish(into);
+}
+
+fn of_logs(snapshot: &Snapshot, into: &mut Vec<MetricFamily>) {
+    let help = "[ALPHA] Bytes used by the container's logs on the filesystem.";
+    let mut family = Family::gauge("kubelet_container_log_filesystem_used_bytes", help);
+    for pod in &snapshot.sample.pods {
+        for container in &pod.containers {
+            let Some(logs) = &container.logs else { continue };
+            let labels = [
+                ("uid", pod.uid.as_str()),
+                ("namespace", pod.namespace.as_str()),
+                ("pod", pod.name.as_str()),
+                ("container", container.name.as_str()),
+            ];
+            family.sample(&labels, logs.bytes as f64);
+        }
+    }
     family.finish(into);
 }
 
@@ -108,5 +134,17 @@ mod tests {
         expected.extend(all.iter().map(|claim| of("used_bytes", claim, 40)));
         expected.extend([of("health_status_abnormal", "bad", 1), of("health_status_abnormal", "good", 0)]);
         assert_eq!(samples, expected);
+    }
+
+    /// Upstream's gauge of each container whose log files were looked at.
+    #[test]
+    fn logs_of_containers_have_upstreams_gauge() {
+        let snapshot = crate::logic::statistics::build::tests::snapshot();
+        let mut families = vec![];
+        of_logs(&snapshot, &mut families);
+        let text = prometheus::TextEncoder::new().encode_to_string(&families).expect("families");
+        let line =
+            r#"kubelet_container_log_filesystem_used_bytes{uid="u1",namespace="ns",pod="p",container="web"} 8192"#;
+        assert!(text.lines().any(|told| told == line), "{text}");
     }
 }

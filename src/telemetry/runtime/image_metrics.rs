@@ -1,6 +1,6 @@
 //! Metrics of images: pulls, checks, removals, volumes that are images, programs that give credentials.
 
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry};
 
 use crate::platform::observer::Observation;
 use crate::telemetry::registry::register::{DEFAULT_BOUNDS, Registrar};
@@ -39,6 +39,7 @@ pub(in crate::telemetry) struct ImageMetrics {
     volumes_failed: IntCounter,
     providers: HistogramVec,
     provider_errors: IntCounterVec,
+    provider_config: IntGaugeVec,
 }
 
 impl ImageMetrics {
@@ -87,7 +88,17 @@ impl ImageMetrics {
                 "[ALPHA] Number of errors from credential provider plugin",
                 &["plugin_name"],
             ),
+            provider_config: registrar.whole_gauges(
+                "kubelet_credential_provider_config_info",
+                "[ALPHA] Information about the last applied credential provider configuration with hash as label",
+                &["hash"],
+            ),
         }
+    }
+
+    /// The configuration of programs that give credentials has this hash.
+    pub(in crate::telemetry) fn providers_configured(&self, hash: &str) {
+        self.provider_config.with_label_values(&[hash]).set(1);
     }
 
     /// Counts what is about images; whether it was.

@@ -52,7 +52,7 @@ fn container(id: &str, name: &str) -> ContainerSample {
     }
 }
 
-pub(in crate::logic::statistics) fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     let traffic = |bytes| Traffic { bytes, packets: 1, errors: 2, dropped: 3 };
     let interface = |name: &str| Interface { name: name.to_owned(), received: traffic(11), sent: traffic(22) };
     let mut limited = container("c1", "web");

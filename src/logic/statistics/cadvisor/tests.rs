@@ -7,8 +7,9 @@ use super::families::FAMILIES;
 use super::*;
 use crate::logic::statistics::build::tests::snapshot;
 use crate::logic::statistics::figures::{
-    CpuLimits, DeviceFigures, FileSystem, IoFigures, Operations, Pressure, PressureLine,
+    CpuLimits, DeviceFigures, FileSystem, IoFigures, Operations, Pressure, PressureLine, ProcessFigures,
 };
+use crate::testing::upstream_metrics::differences;
 
 fn everything() -> Snapshot {
     let mut snapshot = snapshot();
@@ -34,6 +35,17 @@ fn text(snapshot: Snapshot) -> String {
 
 fn has(told: &str, line: &str) {
     assert!(told.lines().any(|told| told == line), "{line}\nis not in\n{told}");
+}
+
+/// OBS-20: as a scrape of upstream's kubelet has it.
+#[test]
+fn the_set_is_upstreams() {
+    let mut snapshot = everything();
+    let container = snapshot.sample.pods[0].containers[0].group.as_mut().expect("it has one");
+    let (descriptors, sockets, threads, open_files_max) = (Some(3), Some(1), Some(2), Some(1024));
+    container.figures.processes =
+        Some(ProcessFigures { processes: 1, descriptors, sockets, threads, threads_max: 9, open_files_max });
+    assert_eq!(differences("/metrics/cadvisor", &text(snapshot), &[]), [""; 0]);
 }
 
 #[test]

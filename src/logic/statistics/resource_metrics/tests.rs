@@ -2,6 +2,7 @@
 
 use super::text;
 use crate::logic::statistics::build::tests::snapshot;
+use crate::testing::upstream_metrics::differences;
 
 /// OBS-17.
 #[test]
@@ -34,6 +35,12 @@ fn the_whole_set_with_the_times_of_measurement() {
     for level in told.lines().filter(|line| line.starts_with("# HELP")) {
         assert!(level.contains("[STABLE]") || level.contains("[ALPHA]"), "{level}");
     }
+}
+
+/// OBS-17: as a scrape of upstream's kubelet has it.
+#[test]
+fn the_set_is_upstreams() {
+    assert_eq!(differences("/metrics/resource", &text(Some(&snapshot())), &[]), [""; 0]);
 }
 
 #[test]
