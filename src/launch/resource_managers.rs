@@ -2,7 +2,6 @@
 //! state.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -103,10 +102,9 @@ fn static_policy(
 /// In upstream's words, which name the file; also when a file is there and cannot be read, or not be renamed.
 pub(super) fn check_state(managers: &ResourceManagers, root_dir: &Path, repairs: bool) -> Result<(), String> {
     let path = |name: &str| root_dir.join(name).display().to_string();
-    let read = |name: &str| match fs::read(root_dir.join(name)) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("read {}: {error}", path(name))),
+    let read = |name: &str| {
+        crate::platform::files::checkpoints::read_now(&root_dir.join(name))
+            .map_err(|error| format!("read {}: {error}", path(name)))
     };
     // The file of devices ends no start, and is read later.
     let mut files = StateFiles { cpus: read(StateFiles::CPUS)?, memory: read(StateFiles::MEMORY)?, devices: None };

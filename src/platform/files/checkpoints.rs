@@ -1,13 +1,13 @@
 //! Small files below the agent's root directory that say what it decided, so that a later run knows (CFG state files).
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
 use super::error::FileError;
-use super::whole_file::write_whole;
+use super::whole_file::{ASIDE, read_whole, write_whole};
 use crate::logic::node::shutdown::times;
 use crate::platform::host::blocking;
 
@@ -17,6 +17,14 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Only the agent may read them; the times of a shutdown are for everyone, as upstream's (NODE-48).
 fn mode_of(name: &str) -> u32 {
     if name == times::FILE_NAME { 0o644 } else { 0o600 }
+}
+
+/// The content of a file, read in place; `None` where there is none. For the start, before there are actors.
+///
+/// # Errors
+/// As [`read_whole`].
+pub fn read_now(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    read_whole(path, BYTES_MAX)
 }
 
 /// Files by name.
@@ -46,16 +54,8 @@ impl FileCheckpoints {
 impl Checkpoints for FileCheckpoints {
     async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, FileError> {
         let path = self.folder.join(name);
-        blocking::run(move || {
-            let mut bytes = vec![];
-            let opened = fs::File::open(&path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
-            match opened {
-                Ok(_) => Ok(Some(bytes)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(FileError::new("read", &path, &error)),
-            }
-        })
-        .await
+        let read = move || read_now(&path).map_err(|error| FileError::new("read", &path, &error));
+        blocking::run(read).await
     }
 
     async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError> {
@@ -67,7 +67,7 @@ impl Checkpoints for FileCheckpoints {
 
     async fn set_aside(&self, name: &'static str) -> Result<(), FileError> {
         let path = self.folder.join(name);
-        let aside = self.folder.join(format!("{name}.corrupt"));
+        let aside = self.folder.join(format!("{name}{ASIDE}"));
         blocking::run(move || fs::rename(&path, &aside).map_err(|error| FileError::new("rename", &path, &error))).await
     }
 }
@@ -86,6 +86,18 @@ mod tests {
         files.write("state", b"one".to_vec()).await.expect("written");
         files.write("state", b"two".to_vec()).await.expect("written");
         assert_eq!(files.read("state").await, Ok(Some(b"two".to_vec())));
+    }
+
+    /// SEC-58: a pipe without a writer would be waited for, and a link would be followed.
+    #[tokio::test]
+    async fn sec_58_a_pipe_in_the_place_of_a_file_holds_up_nobody() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = FileCheckpoints::new(folder.path());
+        nix::unistd::mkfifo(&folder.path().join("state"), nix::sys::stat::Mode::S_IRWXU).expect("made");
+        assert_eq!(files.read("state").await, Ok(None));
+        files.write("state", b"one".to_vec()).await.expect("written");
+        assert_eq!(files.read("state").await, Ok(Some(b"one".to_vec())));
+        assert!(fs::symlink_metadata(folder.path().join("state.corrupt")).is_ok(), "it is set aside");
     }
 
     /// NODE-48.

@@ -5,14 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::logic::images::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
+use crate::platform::files::whole_file::{ASIDE, read_whole, write_for_this_boot};
 use crate::platform::network::tls::sha256_hex;
 
 const PREFIX: &str = "sha256-";
@@ -128,6 +129,7 @@ fn files(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries
         .map(|entry| entry.path())
         .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)))
+        .filter(|path| !path.to_string_lossy().ends_with(ASIDE))
 }
 
 fn records(folder: &Path) -> impl Iterator<Item = Vec<u8>> + use<> {
@@ -136,24 +138,12 @@ fn records(folder: &Path) -> impl Iterator<Item = Vec<u8>> + use<> {
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = vec![];
-    match fs::File::open(path).and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut bytes)) {
-        Ok(_) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    read_whole(path, RECORD_BYTES_MAX)
 }
 
 fn write(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(TEMPORARY);
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    let done = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&temporary, path));
-    if done.is_err() {
-        let _ = fs::remove_file(&temporary); // Best effort: the next start finds it.
-    }
-    done
+    write_for_this_boot(path, text.as_bytes(), 0o600)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

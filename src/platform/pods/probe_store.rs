@@ -4,9 +4,6 @@
 //! loses, so it need not survive the machine: its containers do not either.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +14,7 @@ use crate::logic::model::runtime_pod::ProbeResults;
 use crate::logic::probes::probe_kind::ProbeKind;
 use crate::logic::probes::probe_memory::{PodMemory, ProbeMemory, Remembered};
 use crate::platform::files::FileError;
+use crate::platform::files::whole_file::{read_whole, write_for_this_boot};
 use crate::platform::host::blocking;
 
 /// The file's name below the agent's root directory.
@@ -60,10 +58,11 @@ impl ProbeStore {
     /// The store below the agent's root directory. A file that cannot be read gives a warning, and is as none.
     pub fn open(root_dir: &Path) -> Self {
         let path = root_dir.join(FILE_NAME);
-        let bytes = read(&path).unwrap_or_else(|error| {
+        let bytes = read_whole(&path, BYTES_MAX).unwrap_or_else(|error| {
             tracing::warn!(path = %path.display(), %error, "results of probes cannot be read");
-            vec![]
+            None
         });
+        let bytes = bytes.unwrap_or_default();
         Self::new(&bytes, Arc::new(KeptFile { path }))
     }
 
@@ -123,14 +122,6 @@ impl ProbeStore {
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![];
-    match fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(bytes),
-    }
-}
-
 struct KeptFile {
     path: PathBuf,
 }
@@ -139,22 +130,19 @@ struct KeptFile {
 impl KeptBytes for KeptFile {
     async fn keep(&self, bytes: Vec<u8>) -> Result<(), FileError> {
         let path = self.path.clone();
-        let work =
-            move || write(&path, &bytes).map_err(|error| FileError::new("write results of probes to", &path, error));
+        // Nothing is forced to the disk.
+        let work = move || {
+            write_for_this_boot(&path, &bytes, 0o600)
+                .map_err(|error| FileError::new("write results of probes to", &path, error))
+        };
         blocking::run(work).await
     }
 }
 
-/// Whole or not at all for whoever reads it later on this boot; nothing is forced to the disk.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("tmp");
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(bytes)?;
-    fs::rename(&beside, path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::logic::model::ids::ContainerId;
     use crate::logic::model::time::Moment;
@@ -191,6 +179,20 @@ mod tests {
         assert!(store.save().await.is_err());
         assert!(store.is_to_be_saved());
         assert!(!ProbeStore::default().is_to_be_saved());
+    }
+
+    #[tokio::test]
+    async fn a_pipe_or_a_link_in_the_place_of_the_file_holds_up_no_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, other) = (folder.path().join(FILE_NAME), folder.path().join("other"));
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        assert_eq!(ProbeStore::open(folder.path()).of(&PodUid::from("uid")), PodMemory::new());
+        fs::write(&other, "kept").expect("written");
+        std::os::unix::fs::symlink(&other, path.with_extension("json.tmp")).expect("linked");
+        let store = ProbeStore::open(folder.path());
+        store.note(&PodUid::from("uid"), "web", ProbeKind::Readiness, ready());
+        store.save().await.expect("written");
+        assert_eq!(fs::read_to_string(&other).expect("there"), "kept");
     }
 
     #[test]

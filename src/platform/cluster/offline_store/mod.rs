@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::offline_pods::Needed;
-use crate::platform::files::whole_file::write_whole;
+use crate::platform::files::whole_file::{read_whole, write_whole};
 use crate::platform::host::blocking;
 pub use objects::RememberedObjects;
 use sealed::{KEY_BYTES, Seal};
@@ -173,16 +173,11 @@ impl DiskStore {
     }
 
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let path = self.path(name);
-        let size = match fs::symlink_metadata(&path) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if size > 2 * RECORD_MAX {
-            return Err(io::Error::other(format!("{} bytes are no record", size)));
+        let Some(bytes) = read_whole(&self.path(name), 2 * RECORD_MAX + 1)? else { return Ok(None) };
+        if bytes.len() as u64 > 2 * RECORD_MAX {
+            return Err(io::Error::other("more bytes than a record has"));
         }
-        self.seal.open(name, fs::read(&path)?).map(Some)
+        self.seal.open(name, bytes).map(Some)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -267,11 +262,10 @@ fn timespec(special: i64) -> Timespec {
 
 /// The key of the store's own file, made where there is none.
 fn own_key(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::read(path) {
-        Ok(key) if key.len() == KEY_BYTES => return Ok(key),
-        Ok(_) => return Err(io::Error::other("this is no key; remove it, and what was kept is kept anew")),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Err(_) => {}
+    match read_whole(path, KEY_BYTES as u64 + 1)? {
+        Some(key) if key.len() == KEY_BYTES => return Ok(key),
+        Some(_) => return Err(io::Error::other("this is no key; remove it, and what was kept is kept anew")),
+        None => {}
     }
     let key = sealed::random_key()?;
     write_whole(path, &key, 0o600)?;
