@@ -1,5 +1,7 @@
-//! Programs of others that the agent runs for a while: one that is cut off takes with it what it started.
+//! Programs of others that the agent runs for a while: one that is cut off takes with it what it started, and none hears what
+//! the service manager tells the agent alone.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::{Deref, DerefMut};
 
@@ -7,17 +9,81 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
+/// Variables by which the service manager speaks to the agent alone: where it reports to, what it was started with, and where
+/// its secrets are.
+const OF_THE_AGENT: &[&str] = &[
+    "CREDENTIALS_DIRECTORY",
+    "FDSTORE",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "MAINPID",
+    "MANAGERPID",
+    "MEMORY_PRESSURE_WATCH",
+    "MEMORY_PRESSURE_WRITE",
+    "MONITOR_METADATA",
+    "NOTIFY_SOCKET",
+    "SYSTEMD_EXEC_PID",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+/// Variables of the agent's environment that tools of the host get.
+const OF_TOOLS: &[&str] = &["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
+
+/// The environment of a program, beside the variables that its caller sets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Environment {
+    /// The little that a tool of the host needs.
+    Tool,
+    /// The agent's own, as upstream promises it to plugins, but for what is the agent's alone.
+    Plugin,
+}
+
+impl Environment {
+    fn withholds(self, name: &OsStr) -> bool {
+        let is_in = |names: &[&str]| names.iter().any(|known| *known == name);
+        match self {
+            Self::Tool => !is_in(OF_TOOLS),
+            Self::Plugin => is_in(OF_THE_AGENT),
+        }
+    }
+
+    /// Of these variables those that a program does not get, where its caller sets `given` itself.
+    fn withheld(self, own: impl Iterator<Item = OsString>, given: &[OsString]) -> Vec<OsString> {
+        own.filter(|name| self.withholds(name) && !given.contains(name)).collect()
+    }
+}
+
 /// A program in a process group of its own. Dropped before it was waited for, it is killed with the whole group; what one
 /// that ended left running is its own affair.
 #[derive(Debug)]
 pub struct Program(Child);
 
 impl Program {
-    /// Starts it.
+    /// Starts a tool of the host, with the little of the agent's environment that it needs.
     ///
     /// # Errors
     /// The kernel's: there is no such program, or it may not be run.
     pub fn start(command: &mut Command) -> io::Result<Self> {
+        Self::start_in(Environment::Tool, command)
+    }
+
+    /// Starts a plugin, which upstream promises the agent's environment: without what the service manager tells the agent
+    /// alone.
+    ///
+    /// # Errors
+    /// As [`Program::start`].
+    pub fn start_plugin(command: &mut Command) -> io::Result<Self> {
+        Self::start_in(Environment::Plugin, command)
+    }
+
+    fn start_in(environment: Environment, command: &mut Command) -> io::Result<Self> {
+        let given: Vec<OsString> = command.as_std().get_envs().map(|(name, _)| name.to_owned()).collect();
+        for name in environment.withheld(std::env::vars_os().map(|(name, _)| name), &given) {
+            command.env_remove(name);
+        }
         command.process_group(0).kill_on_drop(true).spawn().map(Self)
     }
 }
@@ -74,6 +140,38 @@ mod tests {
     fn kill(pid: u32) {
         let pid = Pid::from_raw(i32::try_from(pid).expect("small"));
         nix::sys::signal::kill(pid, Signal::SIGKILL).expect("it runs");
+    }
+
+    #[test]
+    fn what_the_service_manager_tells_the_agent_alone_is_told_to_nobody_else() {
+        let own =
+            ["PATH", "HOME", "NOTIFY_SOCKET", "CREDENTIALS_DIRECTORY", "WATCHDOG_USEC", "AWS_REGION", "https_proxy"];
+        let withheld = |environment: Environment, given: &[&str]| {
+            let given: Vec<OsString> = given.iter().map(Into::into).collect();
+            environment.withheld(own.iter().map(Into::into), &given)
+        };
+        let of_the_agent = ["NOTIFY_SOCKET", "CREDENTIALS_DIRECTORY", "WATCHDOG_USEC"];
+        assert_eq!(withheld(Environment::Plugin, &[]), of_the_agent);
+        assert_eq!(withheld(Environment::Tool, &["AWS_REGION"]), [&of_the_agent[..], &["https_proxy"]].concat());
+    }
+
+    /// A tool does not get the agent's environment, and a plugin does. Cargo sets this variable for tests.
+    #[tokio::test]
+    async fn a_tool_has_a_clean_environment() {
+        let variable = "CARGO_MANIFEST_DIR";
+        assert!(std::env::var_os(variable).is_some());
+        let script = format!("echo \"[${variable}] [$GIVEN] [${{PATH:+path}}]\"");
+        let of_a_plugin = format!("[{}] [yes] [path]", env!("CARGO_MANIFEST_DIR"));
+        for (environment, expected) in [(Environment::Tool, "[] [yes] [path]"), (Environment::Plugin, &of_a_plugin)] {
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]).env("GIVEN", "yes").stdout(Stdio::piped());
+            let mut program = Program::start_in(environment, &mut command).expect("runs");
+            let mut line = String::new();
+            let stdout = program.stdout.take().expect("piped");
+            BufReader::new(stdout).read_line(&mut line).await.expect("told");
+            program.wait().await.expect("ended");
+            assert_eq!(line.trim(), expected);
+        }
     }
 
     /// CVE-2024-21626: no program gets a descriptor of the agent's, whatever the agent has open.

@@ -41,7 +41,7 @@ async fn exchange(folder: &Path, provider: &Provider, request: String) -> Result
     // Its own variables come after the agent's, and count over them.
     command.args(&provider.args).envs(provider.env.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = Program::start(&mut command).map_err(failed)?;
+    let mut child = Program::start_plugin(&mut command).map_err(failed)?;
     let (mut stdin, stdout, stderr) = (
         child.stdin.take().expect("invariant: it is piped"),
         child.stdout.take().expect("invariant: it is piped"),

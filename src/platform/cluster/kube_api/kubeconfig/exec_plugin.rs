@@ -170,7 +170,7 @@ impl ExecPlugin {
         command.env("KUBERNETES_EXEC_INFO", self.info.to_string());
         // Its complaints go where the agent's own log goes.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = Program::start(&mut command).map_err(|error| match error.kind() {
+        let mut child = Program::start_plugin(&mut command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ExecError::NotFound { name: name.to_owned(), hint: self.hint() },
             _ => ExecError::Run(error.to_string()),
         })?;
