@@ -16,6 +16,7 @@ use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Trace;
 use crate::actors::server::Listener;
 use crate::actors::tree::Directory;
+use crate::config::flags::shown::command_line;
 use crate::config::{self, Config, Configz, Invocation};
 use crate::cri::grpc::GrpcRuntime;
 use crate::cri::{CriError, RuntimeService};
@@ -81,7 +82,12 @@ pub(super) async fn assemble(
     let mut agent = Agent { settings, adapters, directory, trace, listeners: vec![] };
     let configz = ShownConfig::from(shown(invocation)?);
     let version = config::KUBERNETES_VERSION.to_owned();
-    let pages = Pages { configz: configz.clone(), version, flags: invocation.shown_flags.clone() };
+    let pages = Pages {
+        configz: configz.clone(),
+        version,
+        flags: invocation.shown_flags.clone(),
+        command_line: command_line(std::env::args()),
+    };
     let backend = Arc::new(Backend::of(&agent, metrics, pages));
     agent.listeners = listeners(invocation, &agent, &backend, visitors)?;
     Ok(Assembled { agent: Arc::new(agent), configz })

@@ -130,4 +130,6 @@ pub struct Pages {
     pub version: String,
     /// Every flag with its value as text; secrets are not in it.
     pub flags: BTreeMap<String, String>,
+    /// The words of the command line, the program's first; secrets are not in them.
+    pub command_line: Vec<String>,
 }

@@ -3,6 +3,7 @@
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::routing::{any, get};
 
@@ -38,8 +39,7 @@ async fn set_verbosity(method: Method, body: Body) -> Reply {
     reply::text(StatusCode::OK, format!("successfully set klog.logging.verbosity to {level}\n"))
 }
 
-/// The program's arguments, as they lie in memory: a zero byte between two.
-async fn command_line() -> Reply {
-    let arguments: Vec<String> = std::env::args().collect();
-    reply::text(StatusCode::OK, arguments.join("\0"))
+/// The program's arguments, a zero byte between two, as upstream tells them, but for secrets.
+async fn command_line(State(shared): State<Shared>) -> Reply {
+    reply::text(StatusCode::OK, shared.pages.command_line.join("\0"))
 }
