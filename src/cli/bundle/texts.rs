@@ -154,7 +154,8 @@ fn klog_line(line: &str, known: &Known) -> Option<String> {
         return None;
     }
     let (message, mut rest) = quoted(rest)?;
-    let mut out = format!("{head}] {message}");
+    // The message of a line of JSON is looked through as well.
+    let mut out = format!("{head}] {}", known_or_plain(message, known));
     while !rest.is_empty() {
         let (key, after) = rest.trim_start().split_once('=')?;
         if key.is_empty() || key.contains(char::is_whitespace) || key.contains('"') {
