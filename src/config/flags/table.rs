@@ -94,7 +94,7 @@ pub const FLAGS: &[Flag] = &[
     own("cpu-burst-max-percent", Syntax::Integer(32), "0", "The most CPU time that containers may save up by the annotation podwright.io/cpu-burst, in percent of their CPU limit, 0 to 100 (cgroup v2); 0: none. (Not in upstream.)"),
     own("image-gc-exempt", Syntax::TextList, "", "Patterns of image names that image garbage collection, also before an eviction, leaves alone, such as docker.io/library/nginx or reg.example/infra/*; repeat or list. (Not in upstream.)"),
     own("stream-get-needs-create", Syntax::Bool, "", "Exec, attach and port-forward by GET, as WebSocket begins, need the right to create nodes/proxy, too. (Not in upstream.)"),
-    own("checkpoints-max", Syntax::Integer(32), "0", "The most checkpoint archives that may lie on the node; 0: no limit. (Not in upstream.)"),
+    own("checkpoints-max", Syntax::Integer(32), "64", "The most checkpoint archives that may lie on the node; 0: no limit. (Not in upstream.)"),
     own("version", Syntax::Version, "", "Print the version and exit; raw for all of it."),
     own("help", Syntax::Bool, "", "Print this and exit."),
     configured("enable-server", Syntax::Bool, "/enableServer", "Serve the HTTPS API."),

@@ -210,6 +210,7 @@ fn flags_of_the_node_have_upstreams_defaults() {
     assert_eq!((flags.root_dir.as_str(), flags.cert_dir.as_str()), ("/var/lib/kubelet", "/var/lib/kubelet/pki"));
     assert_eq!((flags.maximum_dead_containers, flags.maximum_dead_containers_per_container), (-1, 1));
     assert_eq!(flags.minimum_container_ttl, GoDuration::ZERO);
+    assert_eq!(flags.checkpoints_max, 64, "our own: an archive is as large as the memory of a container");
     assert!(flags.kubeconfig.is_empty() && flags.node_labels.is_empty() && !flags.exit_on_lock_contention);
     let flags =
         run(&["--root-dir=/r", "--kubeconfig=/k", "--hostname-override=h", "--node-ip=::1", "--lock-file=/l"]).flags;
