@@ -56,12 +56,12 @@ pub(super) async fn assemble(
     let managers = Arc::new(managers);
     let mut settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched, managers)?;
     settings.pods.user_ids = user_ids(invocation).await?;
-    let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
     let (providers, programs) =
         (&invocation.flags.image_credential_provider_config, &invocation.flags.image_credential_provider_bin_dir);
     if let Some(hash) = credential_providers::hash(providers, programs) {
         metrics.providers_configured(&hash);
     }
+    let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
     let mut certificates = serving::certificates(invocation, &facts.node_name, client, clock.clone())?;
     certificates.authorities = serving::client_authorities(invocation)?;
@@ -133,7 +133,7 @@ fn listeners(
     {
         listeners.push(Arc::new(HealthzListener::new(address, backend)));
     }
-    if let Some(address) = serving::socket_address("address", &config.address, config.read_only_port)? {
+    if let [_, Some(address)] = serving::addresses(config)? {
         let listener = ReadOnlyListener::bind(address, backend);
         listeners.push(Arc::new(listener.map_err(|error| format!("listen on {address}: {error}"))?));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::actors::agent::Agent;
-use crate::config::Invocation;
+use crate::config::{Config, Invocation};
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::serving::server_access::Switches;
 use crate::platform::cluster::access_review::{AccessReviews, ApiReviews};
@@ -84,6 +84,15 @@ pub(super) fn socket_address(field: &str, address: &str, port: i32) -> Result<Op
     Ok((port != 0).then(|| SocketAddr::new(ip, port)))
 }
 
+/// Where the authenticated port and the read-only one listen, each where it is wanted (CFG-38, CFG-39).
+///
+/// # Errors
+/// As [`socket_address`].
+pub(super) fn addresses(config: &Config) -> Result<[Option<SocketAddr>; 2], String> {
+    let secure = socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server);
+    Ok([secure, socket_address("address", &config.address, config.read_only_port)?])
+}
+
 /// The authenticated port; `None` without `enableServer`.
 ///
 /// # Errors
@@ -94,10 +103,7 @@ pub(super) fn listener(
     backend: &Arc<Backend>,
 ) -> Result<Option<SecureListener>, String> {
     let config = &invocation.config;
-    let Some(address) = socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server)
-    else {
-        return Ok(None);
-    };
+    let [Some(address), _] = addresses(config)? else { return Ok(None) };
     let settings = ServerTls {
         min_version: config.tls_min_version.clone(),
         cipher_suites: config.tls_cipher_suites.clone(),
@@ -170,5 +176,23 @@ fn switches(invocation: &Invocation) -> Switches {
         checkpoint: gates.enabled("ContainerCheckpoint"),
         flagz: gates.enabled("ComponentFlagz"),
         statusz: gates.enabled("ComponentStatusz"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CFG-38: as upstream, the read-only port has a setting of its own.
+    #[test]
+    fn without_a_server_no_authenticated_port_opens_and_the_read_only_one_may() {
+        let addresses = |enable_server, read_only_port| {
+            let address = "127.0.0.1".to_owned();
+            let config = Config { enable_server, address, port: 10250, read_only_port, ..Config::default() };
+            addresses(&config).expect("they are addresses").map(|address| address.map(|address| address.port()))
+        };
+        assert_eq!(addresses(true, 0), [Some(10250), None]);
+        assert_eq!(addresses(false, 0), [None, None]);
+        assert_eq!(addresses(false, 10255), [None, Some(10255)]);
     }
 }

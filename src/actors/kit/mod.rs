@@ -2,7 +2,8 @@
 //!
 //! The runtime stands on [ractor](https://docs.rs/ractor), and adds what a node agent needs of it: bounded mailboxes,
 //! addresses that survive a restart, turns that cannot wait, work that nobody loses, and a record of everything that
-//! happened. It knows nothing of pods. Of this crate it uses the clock, the open calls to a runtime, and the trait
+//! happened. It knows of pods only the UID that a message may name, for the trace and the log. Of this crate it uses the clock, the
+//! open calls to a runtime, and the trait
 //! [`Describe`](crate::messages::Describe), by which a message gives its name.
 //!
 //! # An actor

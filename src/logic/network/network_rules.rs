@@ -182,9 +182,9 @@ mod tests {
         items.iter().map(|item| words(*item).join(" ")).collect()
     }
 
-    /// CVE-2020-8558: the rule's text is the same as kube-proxy's.
+    /// CVE-2020-8558, SEC-54: the rule's text is the same as kube-proxy's.
     #[test]
-    fn cve_2020_8558_both_families_get_their_chains_and_the_older_one_its_rule() {
+    fn cve_2020_8558_sec_54_both_families_get_their_chains_and_the_older_one_its_rule() {
         assert_eq!(
             lines(&items(Family::Ipv4), Item::make),
             [

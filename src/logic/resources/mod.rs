@@ -1,7 +1,8 @@
 //! Limits of a pod and its containers: from the API's requests and limits to the numbers the kernel takes.
 //!
-//! Pure; owned by nobody, keeps nothing. Callers hand in pods with their *allocated* resources in the spec (upstream's
-//! allocation manager), the node's figures and the options of the configuration.
+//! Pure. The limits themselves keep nothing: callers hand in pods with their *allocated* resources in the spec (upstream's
+//! allocation manager), the node's figures and the options of the configuration. The managers of CPUs, memory, devices and
+//! user namespaces keep what they gave; `AllocationManager` and `UserNamespaces` own them.
 //!
 //! May import `formats` and `model`.
 

@@ -133,7 +133,7 @@ mod tests {
         std::fs::metadata(path).expect("there").permissions().mode() & 0o7777
     }
 
-    /// VOL-14.
+    /// VOL-14, CFG-42.
     #[test]
     fn the_set_is_made_with_its_modes() {
         let folder = tempfile::tempdir().expect("a directory");

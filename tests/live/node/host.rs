@@ -178,7 +178,7 @@ fn no_iptables() -> Option<&'static str> {
     (!able.status.success()).then_some("the kernel lacks tables of iptables")
 }
 
-/// CVE-2020-8558: the rules are there with the agent, once, and come back after a flush.
+/// CVE-2020-8558, SEC-54: the rules are there with the agent, once, and come back after a flush.
 #[test]
 fn cve_2020_8558_packet_filter_rules_are_made_and_come_back_after_a_flush() {
     if let Some(reason) = no_iptables() {

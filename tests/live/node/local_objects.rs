@@ -20,6 +20,7 @@ fn secret(password: &str) -> String {
     format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: db}}\nstringData: {{password: {password}}}\n")
 }
 
+/// PAIN-38.
 #[test]
 fn a_static_pod_has_a_secret_that_changes_while_it_runs() {
     let Some(mut node) = Node::new() else { return };

@@ -38,7 +38,7 @@ fn counted(node: &Node, result: &str) -> bool {
     page(node, "/metrics").contains(&format!("podwright_config_reloads_total{{result=\"{result}\"}} 1"))
 }
 
-/// PAIN-35.
+/// PAIN-35, CFG-52.
 #[test]
 fn a_changed_file_counts_at_sighup_and_a_broken_one_does_not() {
     let Some(mut node) = Node::new() else { return };

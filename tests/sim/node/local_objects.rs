@@ -55,6 +55,7 @@ async fn story(world: World) {
     world.finish().await;
 }
 
+/// PAIN-38.
 #[test]
 fn local_objects_come_break_and_go() {
     side_by_side(&seeds(4, 2), |seed| {

@@ -54,7 +54,7 @@ async fn story(world: World) {
     }
 }
 
-/// CVE-2020-8558.
+/// CVE-2020-8558, SEC-54.
 #[test]
 fn cve_2020_8558_rules_are_made_and_made_again_after_a_flush() {
     let ended = run(SEED, Options::default(), |world| async move {

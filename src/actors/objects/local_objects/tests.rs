@@ -80,6 +80,7 @@ impl Setup {
     }
 }
 
+/// PAIN-38.
 #[tokio::test(start_paused = true)]
 async fn objects_come_change_and_go_with_their_files() {
     let setup = Setup::new();
