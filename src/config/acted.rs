@@ -56,7 +56,6 @@ pub const IGNORED_GATES: &[(&str, bool)] = &[
     ("PodCertificateRequest", true),
     ("PodReadyToStartContainersCondition", true),
     ("PreventStaticPodAPIReferences", true),
-    ("ResourceHealthStatusMessage", true),
     ("RuntimeClassInImageCriApi", false),
     ("TaintTolerationComparisonOperators", true),
     ("UserNamespacesHostNetworkSupport", false),
