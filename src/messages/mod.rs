@@ -37,8 +37,9 @@ pub trait Describe {
 
 /// A receiver of messages of one kind: an actor's address, of which messages know no more.
 pub trait Recipient<M>: fmt::Debug + Send + Sync {
-    /// Sends what the turn of this number leads to; never waits. The recipient's address counts a refusal.
-    fn tell_from(&self, turn: Option<Stamp>, message: M);
+    /// Sends what the turn of this number leads to; never waits. Says whether there was room; the recipient's address counts
+    /// a refusal.
+    fn tell_from(&self, turn: Option<Stamp>, message: M) -> bool;
 }
 
 /// The handle of an actor that asks for a later message. Messages carry it.
@@ -50,9 +51,15 @@ impl<M> Subscriber<M> {
         Self(Arc::new(recipient))
     }
 
-    /// Sends what the turn of this number leads to; never waits.
-    pub fn tell_from(&self, turn: Option<Stamp>, message: M) {
-        self.0.tell_from(turn, message);
+    /// Sends what the turn of this number leads to; never waits. Says whether there was room.
+    pub fn tell_from(&self, turn: Option<Stamp>, message: M) -> bool {
+        self.0.tell_from(turn, message)
+    }
+}
+
+impl<M> Clone for Subscriber<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 

@@ -155,6 +155,8 @@ pub enum ProberMsg {
     Saved(Ended<()>),
     /// From itself: what is remembered of probes is to be written.
     SaveDue,
+    /// From itself: workers that had no room for results get them again.
+    RetellDue,
     /// From the server: how rounds went, of each prober that there is.
     Counts(RpcReplyPort<Vec<(ProbeKey, ProbeCounts)>>),
     /// From the server: what the probes of this pod cost.
@@ -163,7 +165,12 @@ pub enum ProberMsg {
 
 describe!(ProberMsg, message => match message {
     ProberMsg::PodChanged { uid, .. } | ProberMsg::PodGone(uid) | ProberMsg::Costs(uid, _) => Some(uid),
-    ProberMsg::Known(_) | ProberMsg::RoundsDue | ProberMsg::Counts(_) | ProberMsg::Saved(_) | ProberMsg::SaveDue => None,
+    ProberMsg::Known(_)
+    | ProberMsg::RoundsDue
+    | ProberMsg::Counts(_)
+    | ProberMsg::Saved(_)
+    | ProberMsg::SaveDue
+    | ProberMsg::RetellDue => None,
     ProberMsg::Probed(ended) => match ended.as_slice() {
         [one] => Some(&one.uid),
         _ => None,

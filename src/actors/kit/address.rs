@@ -9,6 +9,9 @@ use super::trace::{ActorRecord, Cause, Trace};
 use crate::logic::model::time::Stamp;
 use crate::messages::{Describe, Recipient, Subscriber};
 
+/// Wait of an operation before it tries again to tell news that there was no room for.
+const ROOM_WAIT: Duration = Duration::from_millis(100);
+
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TellError {
@@ -108,6 +111,13 @@ impl<M: Describe + Send + 'static> Address<M> {
         self.deliver(&target, Envelope { message, cause, sent, span, operation: None })
     }
 
+    /// Sends news that nobody repeats, for operations: waits until there is room. Without anybody here the news are lost.
+    pub async fn tell_at_last(&self, cause: &Cause, message: impl Fn() -> M) {
+        while self.tell(cause.clone(), message()) == Err(TellError::Full) {
+            tokio::time::sleep(ROOM_WAIT).await;
+        }
+    }
+
     /// The handle by which messages carry this address.
     pub fn subscriber(&self) -> Subscriber<M> {
         Subscriber::new(self.clone())
@@ -178,10 +188,12 @@ impl<M: Describe + Send + 'static> Address<M> {
 }
 
 impl<M: Describe + Send + 'static> Recipient<M> for Address<M> {
-    fn tell_from(&self, turn: Option<Stamp>, message: M) {
+    fn tell_from(&self, turn: Option<Stamp>, message: M) -> bool {
         let name = message.name();
-        if self.tell(Cause { turn, origin: "turn" }, message) == Err(TellError::Down) {
+        let told = self.tell(Cause { turn, origin: "turn" }, message);
+        if told == Err(TellError::Down) {
             tracing::debug!(to = %self.inner.record.name, message = name, "actor down, message dropped");
         }
+        told != Err(TellError::Full)
     }
 }

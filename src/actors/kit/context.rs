@@ -99,7 +99,12 @@ impl<M: Describe + Send + 'static> Context<M> {
 
     /// Tells an actor that subscribed, as [`Context::tell`] does.
     pub fn tell_subscriber<T>(&self, whom: &Subscriber<T>, message: T) {
-        whom.tell_from(self.turn, message);
+        self.try_tell_subscriber(whom, message);
+    }
+
+    /// Tells an actor that subscribed something that nobody repeats; says whether there was room.
+    pub fn try_tell_subscriber<T>(&self, whom: &Subscriber<T>, message: T) -> bool {
+        whom.tell_from(self.turn, message)
     }
 
     /// Tells another actor something that nobody repeats; says whether there was room. To one that is down, its parent has

@@ -45,9 +45,10 @@
 //!
 //! An [`Address`](address::Address) belongs to an actor, not to an incarnation: others keep it for good. `tell` never waits.
 //! It fails when the mailbox is full (`Full`) and while no incarnation lives there (`Down`), and the trace counts both. A
-//! sender repeats a fact that matters; an actor's messages to itself are never refused. A question carries a reply port and
-//! is asked with a deadline, by the server, by operations and by tests, but never in a turn: two actors that ask each other
-//! would stand still.
+//! sender repeats a fact that matters. `Untold` repeats facts that a full mailbox refused, the newest of each subject; an
+//! operation waits with [`tell_at_last`](address::Address::tell_at_last). An actor's messages to itself are never refused.
+//! A question carries a reply port and is asked with a deadline, by the server, by operations and by tests, but never in a
+//! turn: two actors that ask each other would stand still.
 //!
 //! # Supervision
 //!
@@ -68,4 +69,7 @@ pub mod address;
 pub mod context;
 pub(super) mod earliest;
 pub(super) mod held;
+#[cfg(test)]
+pub(super) mod tests;
 pub mod trace;
+pub(super) mod untold;

@@ -21,6 +21,7 @@ pub(in crate::actors) use attempt::output;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId, Part};
+use crate::actors::kit::untold::Untold;
 use crate::cri::RuntimeService;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
@@ -111,6 +112,8 @@ pub struct Prober {
     /// The probes over the network that begin with this turn's end, all at once.
     volley: Vec<(PodUid, ProbeId, Arc<dyn NetworkProbe>)>,
     gate: ExecGate<PodUid, ProbeId>,
+    /// Results that workers had no room for.
+    untold: Untold<ProbeId, ProberMsg>,
     /// The memory is being written, or will be soon.
     saving: bool,
 }
@@ -130,6 +133,7 @@ impl Actor for Prober {
             alarm: None,
             volley: Vec::new(),
             gate: ExecGate::new(COMMANDS),
+            untold: Untold::new(|| ProberMsg::RetellDue),
             saving: false,
         }
     }
@@ -157,6 +161,7 @@ impl Actor for Prober {
             }
             ProberMsg::Saved(outcome) => self.saved(outcome, context),
             ProberMsg::SaveDue => self.saving = false,
+            ProberMsg::RetellDue => self.untold.tell_again(context),
             ProberMsg::Counts(reply) => {
                 let counts = self.ids.iter().map(|(key, id)| (key.clone(), self.machines[id].counts.clone()));
                 let _ = reply.send(counts.collect()); // The asker may have left.
@@ -240,16 +245,21 @@ impl Prober {
     }
 
     /// Tells the pod's worker what is known: one that was started anew has heard none of it, and hears only changes else.
-    fn repeat(&self, uid: &PodUid, context: &Context<ProberMsg>) {
-        let Some(watched) = self.pods.get(uid) else { return };
-        for machine in self.of_pod(uid).map(|id| &self.machines[&id]) {
-            if let Some((container, healthy)) = machine.result.clone() {
-                context.tell_subscriber(
-                    &watched.worker,
-                    PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy },
-                );
-            }
-        }
+    fn repeat(&mut self, uid: &PodUid, context: &mut Context<ProberMsg>) {
+        let ids: Vec<ProbeId> = self.of_pod(uid).collect();
+        ids.into_iter().for_each(|id| self.tell_result(id, context));
+    }
+
+    /// Tells the pod's worker the result of one probe. Nobody else repeats it: a container whose liveness probe failed would
+    /// run on.
+    fn tell_result(&mut self, id: ProbeId, context: &mut Context<ProberMsg>) {
+        let Some(machine) = self.machines.get(&id) else { return };
+        let Some(worker) = self.pods.get(&machine.key.uid).map(|watched| watched.worker.clone()) else { return };
+        let (Some((container, healthy)), kind) = (machine.result.clone(), machine.key.kind) else { return };
+        let tell = move |context: &Context<ProberMsg>| {
+            context.try_tell_subscriber(&worker, PodWorkerMsg::Probed { container: container.clone(), kind, healthy })
+        };
+        self.untold.tell(id, tell, context);
     }
 
     fn forget(&mut self, uid: &PodUid, context: &mut Context<ProberMsg>) {
@@ -272,6 +282,7 @@ impl Prober {
                 None => {}
             }
         }
+        self.untold.keep_only(|untold| *untold != id);
         self.gate.leave(&id);
     }
 
@@ -362,16 +373,16 @@ impl Prober {
             let Some(machine) = self.machines.get_mut(&id) else { return };
             match action {
                 ProbeAction::Store(container, healthy) => {
-                    let result = Some((container.clone(), healthy));
+                    let result = Some((container, healthy));
                     if machine.result != result {
                         machine.result = result;
-                        let message = PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy };
-                        if let Some(watched) = self.pods.get(&machine.key.uid) {
-                            context.tell_subscriber(&watched.worker, message);
-                        }
+                        self.tell_result(id, context);
                     }
                 }
-                ProbeAction::Forget(_) => machine.result = None,
+                ProbeAction::Forget(_) => {
+                    machine.result = None;
+                    self.untold.keep_only(|untold| *untold != id);
+                }
                 ProbeAction::Probe(_) => self.probe(id, context),
                 ProbeAction::End => self.drop_machine(id, context),
             }

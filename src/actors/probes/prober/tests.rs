@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::actors::agent::Agent;
+use crate::actors::kit::tests::{fill, listen, make_room};
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
@@ -54,8 +55,13 @@ fn changed(agent: &Agent, uid: &str, command: &[&str], more: Value) -> ProberMsg
         pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
         status: Arc::new(serde_json::from_value(status).expect("a status")),
         ending: false,
-        worker: Address::new(&agent.trace, "worker", "PodWorker", "Root", 4096).subscriber(),
+        worker: worker(agent).subscriber(),
     }
+}
+
+/// The worker that hears of all pods' results.
+fn worker(agent: &Agent) -> Address<PodWorkerMsg> {
+    Address::new(&agent.trace, "worker", "PodWorker", "Root", 4096)
 }
 
 fn tell(agent: &Agent, message: ProberMsg) {
@@ -176,4 +182,33 @@ async fn a_prober_that_starts_anew_goes_on() {
     tell(&second.agent, ProberMsg::PodGone(PodUid::from("web")));
     seconds(1.0).await;
     assert!(store.of(&PodUid::from("web")).is_empty());
+}
+
+/// A worker whose mailbox is full hears the newest result once there is room, and no older one.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_a_full_mailbox_refused_is_told_again() {
+    let played = played();
+    let worker = worker(&played.agent);
+    let heard = listen(&worker);
+    let probe = || json!({ "periodSeconds": 1, "failureThreshold": 1 });
+    let changed = |command: &[&str]| {
+        let ProberMsg::PodChanged { uid, pod, status, ending, .. } = changed(&played.agent, "web", command, probe())
+        else {
+            unreachable!("it makes nothing else")
+        };
+        tell(&played.agent, ProberMsg::PodChanged { uid, pod, status, ending, worker: worker.subscriber() });
+    };
+    changed(&["sleep", "0"]);
+    seconds(3.0).await;
+    assert!(heard.take_of("healthy: true").len() == 1, "it is well");
+    fill(&worker);
+    changed(&["false"]);
+    seconds(10.0).await;
+    assert_eq!(heard.take(), [""; 0], "there is no room");
+    make_room(&worker);
+    seconds(1.0).await;
+    let told = heard.take();
+    assert!(matches!(told.as_slice(), [one] if one.contains("healthy: false")), "{told:?}");
+    seconds(10.0).await;
+    assert_eq!(heard.take(), [""; 0], "it is told once");
 }
