@@ -155,6 +155,8 @@ pub enum AttachedStep {
     AttachedFound(Ended<BTreeSet<String>>),
     /// Time to look for them again.
     AttachedDue,
+    /// `CsiManager`, which had no room for the news that a staged volume may be unused, gets it again.
+    RetellDue,
     /// From `CsiManager`: one was unstaged.
     Unstaged,
 }

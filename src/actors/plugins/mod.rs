@@ -7,3 +7,4 @@ pub mod device_plugins;
 pub mod plugin_watcher;
 #[cfg(test)]
 mod tests;
+mod verdict;

@@ -15,6 +15,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
+use crate::actors::kit::untold::Untold;
 use crate::logic::model::time::Steady;
 use crate::logic::plugins::plugin::{PluginKind, Refusal};
 use crate::logic::plugins::plugin_states::{Action, Input, PluginStates};
@@ -34,6 +35,7 @@ const SCAN_PERIOD: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(10);
 
 /// The actor's means.
+#[derive(Clone)]
 pub struct Args {
     /// Where plugins appear.
     pub registry: Arc<dyn PluginRegistry>,
@@ -57,6 +59,9 @@ pub struct PluginWatcher {
     scan_again: bool,
     scan_timer: Option<OperationId>,
     wake: Option<(Steady, OperationId)>,
+    /// Plugins whose users had no room for the news that they are gone, by the attempt of their registration. The users get
+    /// no other plugin of that kind meanwhile: a newer one at the same socket would go instead.
+    untold: Untold<(PluginKind, u64), PluginWatcherMsg>,
 }
 
 impl Actor for PluginWatcher {
@@ -67,8 +72,16 @@ impl Actor for PluginWatcher {
     fn begin(args: Args, context: &mut Context<PluginWatcherMsg>) -> Self {
         let taken: BTreeSet<PluginKind> = PluginKind::iter().filter(|kind| taker(*kind).is_some()).collect();
         let states = PluginStates::new(taken);
-        let (scan_timer, wake) = (None, None);
-        let mut watcher = Self { args, states, looked: false, scanning: false, scan_again: false, scan_timer, wake };
+        let mut watcher = Self {
+            args,
+            states,
+            looked: false,
+            scanning: false,
+            scan_again: false,
+            scan_timer: None,
+            wake: None,
+            untold: Untold::new(|| PluginWatcherMsg::RetellDue),
+        };
         watcher.watch(context);
         watcher.scan(context);
         watcher
@@ -88,6 +101,7 @@ impl Actor for PluginWatcher {
                 Input::Notified { socket, attempt, outcome: outcome.into_result() }
             }
             PluginWatcherMsg::Repeat(child) => {
+                self.untold.keep_only(|(kind, _)| taker(*kind) != Some(child)); // It knows of no plugin.
                 let lost = PluginKind::iter().filter(|kind| taker(*kind) == Some(child));
                 lost.collect::<Vec<_>>().into_iter().for_each(|kind| self.step(Input::TakerLost(kind), context));
                 return;
@@ -96,6 +110,7 @@ impl Actor for PluginWatcher {
                 self.wake = None;
                 Input::Due
             }
+            PluginWatcherMsg::RetellDue => return self.untold.tell_again(context),
             PluginWatcherMsg::List(reply) => {
                 let _ = reply.send(self.states.views()); // The asker may have left.
                 return;
@@ -227,7 +242,8 @@ impl PluginWatcher {
             }
             Action::HandOver(plugin) => {
                 tracing::info!(kind = %plugin.kind, name = plugin.name, endpoint = plugin.endpoint, "plugin found");
-                if !self.tell(plugin.kind, PluginNews::Came(Arc::clone(&plugin)), context) {
+                let is_held_up = self.untold.subjects().any(|(kind, _)| *kind == plugin.kind);
+                if is_held_up || !tell(&self.args, plugin.kind, PluginNews::Came(Arc::clone(&plugin)), context) {
                     let (socket, attempt) = (plugin.socket.clone(), plugin.attempt);
                     let outcome = Err(Refusal::Failed("too many plugins at a time".to_owned()));
                     self.step(Input::Judged { socket, attempt, outcome }, context);
@@ -235,7 +251,11 @@ impl PluginWatcher {
             }
             Action::TakeBack(plugin) => {
                 tracing::info!(kind = %plugin.kind, name = plugin.name, "plugin is gone");
-                self.tell(plugin.kind, PluginNews::Gone(Arc::clone(&plugin)), context);
+                let (to, subject) = (self.args.clone(), (plugin.kind, plugin.attempt));
+                let gone = move |context: &Context<PluginWatcherMsg>| {
+                    tell(&to, plugin.kind, PluginNews::Gone(Arc::clone(&plugin)), context)
+                };
+                self.untold.tell(subject, gone, context);
             }
             Action::KeepOnly(sockets) => self.keep_only(sockets, context),
         }
@@ -244,19 +264,9 @@ impl PluginWatcher {
     /// Tells all who use plugins that there are no others. Where somebody had no room, it does so again after the next look.
     fn keep_only(&mut self, sockets: Arc<BTreeSet<String>>, context: &Context<PluginWatcherMsg>) {
         let kinds = PluginKind::iter().filter(|kind| taker(*kind).is_some());
-        let told = kinds.map(|kind| self.tell(kind, PluginNews::Sockets(Arc::clone(&sockets)), context));
+        let told = kinds.map(|kind| tell(&self.args, kind, PluginNews::Sockets(Arc::clone(&sockets)), context));
         // Each one gets the news, whether or not the one before had room.
         self.looked = !told.collect::<Vec<_>>().contains(&false);
-    }
-
-    /// Tells the actor that uses such plugins; says whether there was room. One that is down has all repeated.
-    fn tell(&self, kind: PluginKind, news: PluginNews, context: &Context<PluginWatcherMsg>) -> bool {
-        match taker(kind) {
-            Some(Child::CsiManager) => context.try_tell(&self.args.csi_manager, CsiManagerMsg::Plugin(news)),
-            Some(Child::DevicePlugins) => context.try_tell(&self.args.device_plugins, DevicePluginsMsg::Plugin(news)),
-            Some(Child::ClaimManager) => context.try_tell(&self.args.claim_manager, ClaimManagerMsg::Plugin(news)),
-            _ => false,
-        }
     }
 
     /// One timer, for the next try.
@@ -272,5 +282,15 @@ impl PluginWatcher {
             let delay = at.since(context.steady()) + Duration::from_millis(1);
             self.wake = Some((at, context.after(delay, PluginWatcherMsg::RetryDue)));
         }
+    }
+}
+
+/// Tells the actor that uses such plugins; says whether there was room. One that is down has all repeated.
+fn tell(to: &Args, kind: PluginKind, news: PluginNews, context: &Context<PluginWatcherMsg>) -> bool {
+    match taker(kind) {
+        Some(Child::CsiManager) => context.try_tell(&to.csi_manager, CsiManagerMsg::Plugin(news)),
+        Some(Child::DevicePlugins) => context.try_tell(&to.device_plugins, DevicePluginsMsg::Plugin(news)),
+        Some(Child::ClaimManager) => context.try_tell(&to.claim_manager, ClaimManagerMsg::Plugin(news)),
+        _ => false,
     }
 }

@@ -10,8 +10,9 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::actors::kit::address::Address;
+use crate::actors::kit::tests::{fill, listen, make_room};
 use crate::actors::kit::trace::Cause;
-use crate::actors::node::tests::{PlayedAgent, played_agent};
+use crate::actors::node::tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::pods::sweeper;
 use crate::actors::wiring::start_alone;
@@ -144,4 +145,19 @@ async fn what_is_left_of_a_pod_goes_unless_there_is_data_in_it() {
         assert_eq!(left, BTreeSet::from(["held".to_owned(), "known".to_owned()]));
     }
     assert!(setup.path(data).exists() && setup.path("pods/known/etc-hosts").exists());
+}
+
+/// VOL-41: nobody looks for unused staged volumes by the clock, so the word that there may be one is not lost.
+#[tokio::test(start_paused = true)]
+async fn a_word_of_volumes_that_may_be_unused_is_told_again() {
+    let setup = Setup::new();
+    let csi_manager = &setup.played.agent.directory.csi_manager;
+    let heard = listen(csi_manager);
+    fill(csi_manager);
+    setup.release().await;
+    seconds(5.0).await;
+    assert_eq!(heard.take(), [""; 0], "there is no room");
+    make_room(csi_manager);
+    seconds(1.0).await;
+    assert_eq!(heard.take(), ["MayBeUnused"]);
 }

@@ -101,6 +101,8 @@ pub enum DriverStep {
     WatchEnded(Arc<Plugin>, Ended<()>),
     /// A driver has been away for too long, or a word of health has become too old.
     Due,
+    /// `PluginWatcher`, which had no room for verdicts, gets them again.
+    RetellDue,
     /// ResourceSlices were deleted: those of a driver, or all.
     Wiped(Option<String>, Ended<()>),
     /// `dra_health_state` was written, or could not be.

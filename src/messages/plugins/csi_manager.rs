@@ -51,6 +51,8 @@ pub enum DriverStep {
     Published(Ended<(), PublishError>),
     /// Time to tell the cluster again.
     PublishDue,
+    /// Those who had no room for news of drivers get them again.
+    RetellDue,
     /// The limit of a driver was read, or how often it is to be read.
     LimitRead(String, Ended<LimitNews>),
     /// Time to read a driver's limit again.
@@ -102,12 +104,12 @@ pub enum CsiManagerMsg {
     /// From itself: the search for staged volumes goes on.
     #[strum(transparent)]
     Staged(StagedStep),
-    /// From `VolumeManager`: a pod may have used a staged volume last. Lost, it costs time: the next look finds it.
+    /// From `VolumeManager`: a pod may have used a staged volume last.
     MayBeUnused,
     /// From operations of `VolumeManager` and `StatsCollector`: where the driver of this name serves.
     Endpoint(String, RpcReplyPort<DriverEndpoint>),
     /// From operations of `VolumeManager`: the cluster could not attach a volume of this driver for lack of room. Lost, it
-    /// comes again.
+    /// comes again. From itself: so it was, while the limit was being read.
     LimitReached(String),
     /// From `NodeStatus`: the API server has the Node. Lost, it costs time: it is asked for after a while.
     NodeRegistered,

@@ -56,6 +56,8 @@ pub enum SessionStep {
         /// How it failed.
         outcome: Ended<(), CallError>,
     },
+    /// `PluginWatcher`, which had no room for verdicts, gets them again.
+    RetellDue,
     /// A wait is over.
     Due,
 }

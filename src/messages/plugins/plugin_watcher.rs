@@ -61,6 +61,8 @@ pub enum PluginWatcherMsg {
     Repeat(Child),
     /// From itself: a wait is over.
     RetryDue,
+    /// From itself: those who had no room for the news that a plugin is gone get it again.
+    RetellDue,
     /// From the server: all plugins.
     List(RpcReplyPort<Vec<PluginView>>),
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::ClaimManager;
 use super::operations::{watch, wipe};
 use crate::actors::kit::context::Context;
+use crate::actors::plugins::verdict::verdict;
 use crate::logic::model::time::Steady;
 use crate::logic::plugins::claims::drivers::choose;
 use crate::logic::plugins::plugin::{Plugin, Refusal};
 use crate::messages::Ended;
 use crate::messages::plugins::PluginNews;
 use crate::messages::plugins::claim_manager::{ClaimManagerMsg, DriverStep};
-use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 
 impl ClaimManager {
     pub(super) fn take_news(&mut self, news: PluginNews, context: &mut Context<ClaimManagerMsg>) {
@@ -30,9 +30,8 @@ impl ClaimManager {
         let added = choose(&plugin).map_err(Refusal::Invalid).and_then(|service| {
             self.drivers.add(Arc::clone(&plugin), service, context.steady()).map_err(Refusal::Failed)
         });
-        let (socket, attempt) = (plugin.socket.clone(), plugin.attempt);
-        let verdict = PluginWatcherMsg::Judged { socket, attempt, outcome: added.clone() };
-        context.tell(&self.args.plugin_watcher, verdict);
+        let verdict = verdict(&self.args.plugin_watcher, &plugin.socket, plugin.attempt, added.clone());
+        self.untold.tell(plugin.socket.clone(), verdict, context);
         if added.is_ok() {
             self.watch(plugin, context);
         }
@@ -80,6 +79,7 @@ impl ClaimManager {
                 }
                 self.expire_health(context);
             }
+            DriverStep::RetellDue => self.untold.tell_again(context),
             DriverStep::Wiped(driver, outcome) => {
                 self.wiping.remove(&driver);
                 if let Ended::Panicked(why) = outcome {

@@ -20,6 +20,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::earliest::Earliest;
 use crate::actors::kit::held::Held;
+use crate::actors::kit::untold::Untold;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
 use crate::logic::plugins::claims::ClaimGates;
@@ -28,7 +29,7 @@ use crate::logic::plugins::claims::drivers::Drivers;
 use crate::logic::plugins::claims::pod_claims::container_requests;
 use crate::logic::plugins::claims::states::ClaimStates;
 use crate::logic::pods::pod_containers::find_container;
-use crate::messages::plugins::claim_manager::{ClaimManagerMsg, ClaimReply, ClaimStep};
+use crate::messages::plugins::claim_manager::{ClaimManagerMsg, ClaimReply, ClaimStep, DriverStep};
 use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::platform::cluster::kube_api::ApiServer;
@@ -84,6 +85,8 @@ pub struct ClaimManager {
     /// Deletions of ResourceSlices that are under way; without a name those of all drivers.
     wiping: BTreeMap<Option<String>, OperationId>,
     devices: DeviceWatch,
+    /// Verdicts that `PluginWatcher` had no room for, by socket.
+    untold: Untold<String, ClaimManagerMsg>,
     /// One timer for drivers that are away and for words that become too old.
     wake: Option<(Steady, OperationId)>,
     files_timer: Option<OperationId>,
@@ -105,6 +108,7 @@ impl Actor for ClaimManager {
             watches: BTreeMap::new(),
             wiping: BTreeMap::new(),
             devices: DeviceWatch::default(),
+            untold: Untold::new(|| ClaimManagerMsg::Driver(DriverStep::RetellDue)),
             wake: None,
             files_timer: None,
             reconcile_timer: Earliest::default(),

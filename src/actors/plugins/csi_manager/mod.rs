@@ -9,6 +9,7 @@ mod cluster;
 mod limits;
 mod refusals;
 mod staged;
+mod unheard;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::logic::plugins::csi_registration::{CsiNodeInfo, NOT_INITIALIZED, Vers
 use crate::logic::plugins::plugin::{Plugin, Refusal};
 use crate::messages::Ended;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
-use crate::messages::node::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::plugins::PluginNews;
 use crate::messages::plugins::csi_manager::{
     CsiManagerMsg, DriverEndpoint, DriverStep, PublishError, StagedStep, Unstaging,
@@ -38,6 +39,7 @@ use crate::platform::volumes::csi::CsiHost;
 use cluster::Job;
 use limits::Limit;
 use refusals::Refusals;
+use unheard::Unheard;
 
 /// Wait before the cluster hears of it again, while the node is not registered yet and nobody says that it is.
 const NODE_WAIT: Duration = Duration::from_secs(10);
@@ -108,6 +110,7 @@ pub struct CsiManager {
     publish_retries: Backoff,
     /// Why volumes cannot be used yet, as the Node says it.
     problem: Option<String>,
+    unheard: Unheard,
     looking: bool,
     look_again: bool,
     look_timer: Earliest,
@@ -133,6 +136,7 @@ impl Actor for CsiManager {
             publishing: Publishing::Idle,
             publish_retries: Backoff::new(API_RETRY),
             problem: is_connected.then(|| NOT_INITIALIZED.to_owned()),
+            unheard: unheard::none(),
             looking: false,
             look_again: false,
             look_timer: Earliest::default(),
@@ -164,6 +168,7 @@ impl Actor for CsiManager {
             CsiManagerMsg::Driver(DriverStep::Published(outcome)) => self.published(outcome, context),
             CsiManagerMsg::Driver(DriverStep::LimitRead(driver, outcome)) => self.limit_read(&driver, outcome, context),
             CsiManagerMsg::Driver(DriverStep::LimitDue(driver)) => self.limit_due(&driver, context),
+            CsiManagerMsg::Driver(DriverStep::RetellDue) => self.unheard.tell_again(context),
             CsiManagerMsg::LimitReached(driver) => self.limit_reached(&driver, context),
             CsiManagerMsg::Driver(DriverStep::PublishDue) => {
                 self.publishing = Publishing::Idle;
@@ -186,26 +191,13 @@ impl CsiManager {
         self.drivers.get(driver).map(|driver| driver.plugin.endpoint.clone())
     }
 
-    /// Without an API server nobody says whether the node is ready.
-    fn tell_problem(&self, context: &Context<CsiManagerMsg>) {
-        if self.args.api.is_some() {
-            let news = NodeNews::StorageProblem(self.problem.clone());
-            context.tell(&self.args.node_status, NodeStatusMsg::News(news));
-        }
-    }
-
     /// Tells what became of a driver, a failure that is news as an Event of the node too.
-    fn judge(&mut self, plugin: &Plugin, outcome: Result<(), Refusal>, context: &Context<CsiManagerMsg>) {
+    fn judge(&mut self, plugin: &Plugin, outcome: Result<(), Refusal>, context: &mut Context<CsiManagerMsg>) {
         if let Some(text) = self.refusals.note(plugin, &outcome) {
             let node = EventSubject::node(&self.args.node_name);
             context.tell(&self.args.event_recorder, node.warning(EventReason::FailedCSIDriverRegistration, text));
         }
         self.tell_verdict(plugin, outcome, context);
-    }
-
-    fn tell_verdict(&self, plugin: &Plugin, outcome: Result<(), Refusal>, context: &Context<CsiManagerMsg>) {
-        let (socket, attempt) = (plugin.socket.clone(), plugin.attempt);
-        context.tell(&self.args.plugin_watcher, PluginWatcherMsg::Judged { socket, attempt, outcome });
     }
 
     fn came(&mut self, plugin: Arc<Plugin>, context: &mut Context<CsiManagerMsg>) {
@@ -289,7 +281,7 @@ impl CsiManager {
     }
 
     /// Drops jobs that are overtaken and not under way yet.
-    fn forget_jobs_of(&mut self, name: &str, context: &Context<CsiManagerMsg>) {
+    fn forget_jobs_of(&mut self, name: &str, context: &mut Context<CsiManagerMsg>) {
         let is_under_way = matches!(self.publishing, Publishing::UnderWay { .. });
         let first = usize::from(is_under_way).min(self.jobs.len());
         let (dropped, kept): (Vec<Job>, Vec<Job>) =
@@ -299,7 +291,7 @@ impl CsiManager {
     }
 
     /// A driver that waits for its verdict is tried again later: the one that overtook it may be gone by then.
-    fn judge_overtaken(&self, job: &Job, context: &Context<CsiManagerMsg>) {
+    fn judge_overtaken(&mut self, job: &Job, context: &mut Context<CsiManagerMsg>) {
         if let Job::Install { plugin, .. } = job {
             let why = format!("another driver named {:?} has registered", plugin.name);
             self.tell_verdict(plugin, Err(Refusal::Failed(why)), context);

@@ -19,6 +19,7 @@ use ractor::RpcReplyPort;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::untold::Untold;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy};
 use crate::logic::model::time::Steady;
 use crate::logic::plugins::device_registration::RegisterRefusal;
@@ -78,6 +79,8 @@ pub struct DevicePlugins {
     socket_retries: Backoff,
     /// Somebody had no room for the newest inventory.
     is_untold: bool,
+    /// Verdicts that `PluginWatcher` had no room for, by socket.
+    untold: Untold<String, DevicePluginsMsg>,
     wake: Option<(Steady, OperationId)>,
 }
 
@@ -97,6 +100,7 @@ impl Actor for DevicePlugins {
             counted: BTreeSet::new(),
             socket_retries: Backoff::new(SOCKET_RETRY),
             is_untold: false,
+            untold: Untold::new(|| DevicePluginsMsg::Session(SessionStep::RetellDue)),
             wake: None,
         };
         plugins.serve(context);
@@ -142,6 +146,7 @@ impl DevicePlugins {
             }
             SessionStep::Listed { session, outcome } => self.listed(session, outcome, context),
             SessionStep::Called { resource, outcome } => self.called(&resource, outcome),
+            SessionStep::RetellDue => self.untold.tell_again(context),
             SessionStep::Due => {
                 self.wake = None;
                 if self.is_untold {

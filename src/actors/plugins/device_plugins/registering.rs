@@ -10,13 +10,13 @@ use ractor::RpcReplyPort;
 use super::{DevicePlugins, Open};
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
+use crate::actors::plugins::verdict::verdict;
 use crate::logic::plugins::call_error::{CallError, CallProblem};
 use crate::logic::plugins::device_registration::{self as registration, RegisterRefusal, Registration};
 use crate::logic::plugins::device_sessions::{Input, Origin};
 use crate::logic::plugins::plugin::{Plugin, Refusal};
 use crate::logic::resources::device_manager::devices::{Device, PluginOptions};
 use crate::messages::plugins::device_plugins::{DevicePluginsMsg, SessionStep, SocketStep};
-use crate::messages::plugins::plugin_watcher::PluginWatcherMsg;
 use crate::messages::{Ended, Panicked};
 use crate::platform::observer::Observation;
 use crate::platform::plugins::{DeviceList, Registrar};
@@ -112,7 +112,7 @@ impl DevicePlugins {
         &mut self,
         origin: Origin,
         outcome: Result<(), RegisterRefusal>,
-        context: &Context<DevicePluginsMsg>,
+        context: &mut Context<DevicePluginsMsg>,
     ) {
         if let Err(refusal) = &outcome {
             tracing::error!(error = %refusal, "Error connecting to device plugin client");
@@ -130,8 +130,15 @@ impl DevicePlugins {
         }
     }
 
-    fn judge(&self, socket: String, attempt: u64, outcome: Result<(), Refusal>, context: &Context<DevicePluginsMsg>) {
-        context.tell(&self.args.plugin_watcher, PluginWatcherMsg::Judged { socket, attempt, outcome });
+    fn judge(
+        &mut self,
+        socket: String,
+        attempt: u64,
+        outcome: Result<(), Refusal>,
+        context: &mut Context<DevicePluginsMsg>,
+    ) {
+        let verdict = verdict(&self.args.plugin_watcher, &socket, attempt, outcome);
+        self.untold.tell(socket, verdict, context);
     }
 
     /// Asks a plugin which calls it wants.

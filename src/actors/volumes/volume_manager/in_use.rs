@@ -119,7 +119,8 @@ impl VolumeManager {
         let may_be = is_over && self.in_use.driven.remove(uid);
         let waited = is_over && self.in_use.wanted.remove(uid).is_some();
         if was_driven || may_be {
-            context.tell(&self.args.csi.manager, CsiManagerMsg::MayBeUnused);
+            let manager = self.args.csi.manager.clone();
+            self.untold.tell((), move |context| context.try_tell(&manager, CsiManagerMsg::MayBeUnused), context);
         }
         if waited {
             self.look_for_attached(context);

@@ -24,6 +24,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
+use crate::actors::kit::untold::Untold;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::log_level::LogLevel;
@@ -114,6 +115,8 @@ pub struct VolumeManager {
     questions: BTreeMap<PodUid, Vec<Question>>,
     wake: Option<(Steady, OperationId)>,
     in_use: InUse,
+    /// Whether `CsiManager` has yet to hear that a staged volume may be unused.
+    untold: Untold<(), VolumeManagerMsg>,
 }
 
 impl Actor for VolumeManager {
@@ -133,6 +136,7 @@ impl Actor for VolumeManager {
             questions: BTreeMap::new(),
             wake: None,
             in_use: InUse::default(),
+            untold: Untold::new(|| VolumeManagerMsg::Attached(AttachedStep::RetellDue)),
         };
         manager.look_for_attached(context);
         manager
@@ -164,6 +168,7 @@ impl Actor for VolumeManager {
                 return self.take_attached(outcome, context);
             }
             VolumeManagerMsg::Attached(AttachedStep::Repeat) => return self.repeat_in_use(context),
+            VolumeManagerMsg::Attached(AttachedStep::RetellDue) => return self.untold.tell_again(context),
             VolumeManagerMsg::Attached(AttachedStep::AttachedDue | AttachedStep::Unstaged) => {
                 return self.look_for_attached(context);
             }
