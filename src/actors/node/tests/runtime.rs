@@ -19,6 +19,7 @@ struct State {
     silent: bool,
     hung: bool,
     refused: Vec<&'static str>,
+    has_events: bool,
     calls: Vec<String>,
 }
 
@@ -50,6 +51,11 @@ impl PlayedRuntime {
     /// Whether images and version never come.
     pub(super) fn set_hung(&self, hung: bool) {
         self.state.lock().expect("not poisoned").hung = hung;
+    }
+
+    /// From now on there is a stream of events, and none happens.
+    pub(in crate::actors) fn set_events(&self) {
+        self.state.lock().expect("not poisoned").has_events = true;
     }
 
     /// The next call of this name fails.
@@ -156,6 +162,7 @@ impl RuntimeService for PlayedRuntime {
         not_played()
     }
     async fn list_pod_sandboxes(&self, _: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
+        self.note("ListPodSandbox".to_owned());
         Ok(vec![])
     }
     async fn create_container(
@@ -263,6 +270,9 @@ impl RuntimeService for PlayedRuntime {
         not_played()
     }
     async fn container_events(&self) -> CriResult<ContainerEvents> {
-        not_played()
+        match self.state.lock().expect("not poisoned").has_events {
+            true => Ok(Box::pin(futures_util::stream::pending())),
+            false => not_played(),
+        }
     }
 }

@@ -6,6 +6,8 @@
 
 mod accounts;
 mod look;
+#[cfg(test)]
+mod tests;
 
 pub(in crate::actors) use look::{container_account, present};
 
@@ -407,7 +409,9 @@ impl Pleg {
                 Ok(events) => events,
                 Err(error) => return error,
             };
-            let _ = me.tell(Cause::outside("event stream"), PlegMsg::Stream(StreamStep::StreamOpened));
+            // Unheard, each relist would come as soon as without a stream, for as long as the stream lasts.
+            let opened = || PlegMsg::Stream(StreamStep::StreamOpened);
+            me.tell_at_last(&Cause::outside("event stream"), opened).await;
             loop {
                 match events.next().await {
                     Some(Ok(event)) => {
