@@ -158,10 +158,12 @@ impl FileSource {
             match folder.watch().await {
                 Err(error) => error.problem,
                 Ok(mut changes) => {
-                    // A change before the watch began is found by reading once more.
-                    let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(FolderChange::growing()));
+                    // A change before the watch began is found by reading once more. Of a file that is there again only the
+                    // change says that it was away.
+                    let cause = Cause::outside("inotify");
+                    me.tell_at_last(&cause, || FileSourceMsg::Changed(FolderChange::growing())).await;
                     while let Some(change) = changes.next().await {
-                        let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(change));
+                        me.tell_at_last(&cause, || FileSourceMsg::Changed(change.clone())).await;
                     }
                     "the kernel ended it".to_owned()
                 }
@@ -310,3 +312,6 @@ impl FileSource {
         by_name.into_values().map(|(uid, pod, _)| (uid, pod)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
