@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use podwright::actors::kit::trace::Cause;
 use podwright::actors::settings::Settings;
 use podwright::logic::node::shutdown::ShutdownPeriod;
+use podwright::messages::pods::pod_manager::PodManagerMsg;
 use podwright::sim::node::NODE_NAME;
 use podwright::sim::{Options, SimPod, World, simulate_with};
 use serde_json::{Value, json};
@@ -104,6 +106,34 @@ fn node_44_a_group_has_its_time_and_no_more() {
         let second = until(&world, 12, "the second too", |world| !running(world, "vital")).await;
         assert!(second >= seconds(3) && second < seconds(8), "its own 4 s, not the group's 10: {second:?}");
         until(&world, 5, "the machine may go down", |world| !world.node().logind.is_delayed()).await;
+    });
+}
+
+/// NODE-44: a worker that has no room for the shorter time gets it a moment later.
+#[test]
+fn node_44_the_groups_time_reaches_a_worker_whose_mailbox_was_full() {
+    let narrow = Options { mailbox: Some(("PodWorker".to_owned(), 1)), ..in_a_cluster(graceful) };
+    simulate_with(5, narrow, |world| async move {
+        started(&world, &[SimPod::of("stuck", "run ignores stop").grace(600)]).await;
+        world.shut_down(true);
+        let took = until(&world, 25, "it is killed", |world| !running(world, "stuck")).await;
+        assert!(took >= seconds(19), "the group's 20 s, not the pod's 600: {took:?}");
+    });
+}
+
+/// NODE-44: so does a worker that begins anew.
+#[test]
+fn node_44_the_groups_time_reaches_a_worker_that_begins_anew() {
+    simulate_with(6, in_a_cluster(graceful), |world| async move {
+        started(&world, &[SimPod::of("stuck", "run ignores stop").grace(600)]).await;
+        world.shut_down(true);
+        world.sleep(seconds(2)).await;
+        world.crash_next("PodWorker");
+        let manager = world.agent().expect("an agent").agent.directory.pod_manager.clone();
+        manager.tell(Cause::outside("test"), PodManagerMsg::Repeat).expect("has room");
+        world.sleep(seconds(1)).await;
+        assert!(world.story().iter().any(|line| line.what.contains("PodWorker panics")), "it went on");
+        until(&world, 25, "it is killed", |world| !running(world, "stuck")).await;
     });
 }
 

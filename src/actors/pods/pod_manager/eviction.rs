@@ -19,7 +19,6 @@ use crate::logic::pods::pod_roster::full_name;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
-use crate::messages::pods::pod_worker::PodWorkerMsg;
 
 impl PodManager {
     pub(super) fn receive_eviction(&mut self, message: EvictionMsg, context: &mut Context<PodManagerMsg>) {
@@ -51,8 +50,7 @@ impl PodManager {
         } else if !self.is_candidate(uid, &pod) {
             return self.tell_over(uid, context);
         }
-        // A worker that has no room for it ends its pod with the pod's own grace period.
-        self.workers.tell(uid, PodWorkerMsg::Terminate { grace: Some(eviction.grace) }, context);
+        self.workers.shorten(uid, eviction.grace, context);
     }
 
     fn tell_over(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {

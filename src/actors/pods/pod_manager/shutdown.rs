@@ -18,7 +18,6 @@ use crate::logic::pods::pod_roster::full_name;
 use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::node::shutdown_manager::ShutdownManagerMsg;
 use crate::messages::pods::pod_manager::{PodManagerMsg, ShutdownMsg};
-use crate::messages::pods::pod_worker::PodWorkerMsg;
 
 /// How long an agent that starts during a shutdown waits until all its sources were heard.
 const SOURCES_PATIENCE: Duration = Duration::from_secs(5);
@@ -62,7 +61,7 @@ impl PodManager {
         if self.end_by_node(uid, &pod, stop, patience(&pod, Some(grace)), context) {
             self.carry_out_for(uid, context);
         }
-        self.workers.tell(uid, PodWorkerMsg::Terminate { grace: Some(grace) }, context);
+        self.workers.shorten(uid, grace, context);
     }
 
     /// A pod that the node ended is over: somebody may wait for that.

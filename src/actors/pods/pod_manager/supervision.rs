@@ -108,13 +108,20 @@ impl PodManager {
         self.workers.tell(uid, PodWorkerMsg::HealthChanged(self.workers.health().clone()), context);
         self.roster.forget_told(uid);
         self.carry_out_for(uid, context);
+        self.tell_graces(context);
         self.tell_resizes(context);
+    }
+
+    fn tell_graces(&mut self, context: &mut Context<PodManagerMsg>) {
+        let roster = &self.roster;
+        self.workers.tell_graces(|uid| roster.owes_spec(uid), context);
     }
 
     /// Tells workers again what they had no room for. Those that have none yet are owed it still.
     fn retell(&mut self, context: &mut Context<PodManagerMsg>) {
         if self.workers.tell_owed(context) {
             self.carry_out(context); // The roster gives them again, or newer ones.
+            self.tell_graces(context);
         }
         self.tell_resizes(context);
         self.tell_heard_all(context);

@@ -38,6 +38,8 @@ const RETELL_MAX: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Owed {
     orders: bool,
+    /// The shorter time for the pod's end, which the roster does not know.
+    grace: bool,
     health: bool,
     host: bool,
     repeat: bool,
@@ -68,6 +70,7 @@ impl Owed {
 
     fn add(&mut self, refused: Self) {
         self.orders |= refused.orders;
+        self.grace |= refused.grace;
         self.health |= refused.health;
         self.host |= refused.host;
         self.repeat |= refused.repeat;
@@ -78,7 +81,7 @@ impl Owed {
     }
 
     fn is_nothing(&self) -> bool {
-        !self.orders && !self.health && !self.host && !self.repeat && self.observed.is_none()
+        !self.orders && !self.grace && !self.health && !self.host && !self.repeat && self.observed.is_none()
     }
 }
 
@@ -89,6 +92,8 @@ pub(super) struct Slot {
     cell: Option<ActorCell>,
     budget: RestartBudget,
     owed: Owed,
+    /// The most time that the node leaves the pod for its end, once it has ordered that.
+    grace_max: Option<Duration>,
     /// The resize that it last heard of as waiting; `None` when it heard nothing of resizes.
     resize_told: Option<Option<PendingResize>>,
     stage: Arc<ShownStage>,
@@ -103,7 +108,8 @@ impl Slot {
         stage: Arc<ShownStage>,
     ) -> Self {
         let budget = RestartBudget::new(BudgetPolicy::pod_worker());
-        Self { address, full_name, cell: Some(cell), budget, owed: Owed::default(), resize_told: None, stage }
+        let (owed, grace_max, resize_told) = (Owed::default(), None, None);
+        Self { address, full_name, cell: Some(cell), budget, owed, grace_max, resize_told, stage }
     }
 
     /// How the worker is reached.
@@ -119,7 +125,8 @@ impl Slot {
     /// The worker was started again: it gets everything anew.
     pub(super) fn begin_again(&mut self, cell: ActorCell) {
         debug_assert!(self.is_down(), "a pod has one worker");
-        (self.cell, self.owed, self.resize_told) = (Some(cell), Owed::default(), None);
+        let owed = Owed { grace: self.grace_max.is_some(), ..Owed::default() };
+        (self.cell, self.owed, self.resize_told) = (Some(cell), owed, None);
     }
 
     /// Where the worker shows how far the pod is.
@@ -363,13 +370,24 @@ impl Workers {
         }
     }
 
-    /// Tells workers again what they had no room for, except orders; says whether orders are owed, too.
+    /// Leaves the worker's pod no more than this time for its end, by an order of the node's own that the roster does not know.
+    pub(super) fn shorten(&mut self, uid: &PodUid, grace: Duration, context: &mut Context<PodManagerMsg>) {
+        let Some(slot) = self.slots.get_mut(uid) else { return };
+        slot.grace_max = slot.grace_max.into_iter().chain([grace]).min();
+        slot.owed.grace = !slot.tell(PodWorkerMsg::Terminate { grace: slot.grace_max }, context);
+        if slot.owed.grace {
+            self.arm_retell(context);
+        }
+    }
+
+    /// Tells workers again what they had no room for, except orders; says whether orders are owed, too. Then
+    /// [`Self::tell_graces`] comes after the orders.
     pub(super) fn tell_owed(&mut self, context: &mut Context<PodManagerMsg>) -> bool {
         self.retell.is_armed = false;
         let (mut orders, mut refused) = (false, false);
         for slot in self.slots.values_mut().filter(|slot| !slot.owed.is_nothing()) {
             let owed = std::mem::take(&mut slot.owed);
-            orders |= owed.orders;
+            (slot.owed.grace, orders) = (owed.grace, orders || owed.orders || owed.grace);
             let messages = [
                 owed.health.then(|| PodWorkerMsg::HealthChanged(self.health.clone())),
                 owed.host.then(|| PodWorkerMsg::HostChanged { ips: self.host.clone(), machine: self.machine.clone() }),
@@ -384,6 +402,18 @@ impl Workers {
             self.arm_retell(context);
         }
         orders
+    }
+
+    /// Tells workers again how much less time their pods have for their end, but for those that have yet to get their pod:
+    /// an end that came before it would not wait.
+    pub(super) fn tell_graces(&mut self, owes_spec: impl Fn(&PodUid) -> bool, context: &mut Context<PodManagerMsg>) {
+        for (uid, slot) in self.slots.iter_mut().filter(|(_, slot)| slot.owed.grace) {
+            let end = PodWorkerMsg::Terminate { grace: slot.grace_max };
+            slot.owed.grace = owes_spec(uid) || !slot.tell(end, context);
+        }
+        if self.slots.values().any(|slot| slot.owed.grace) {
+            self.arm_retell(context);
+        }
     }
 
     /// All that was owed has been sent: the next wait is short again.
