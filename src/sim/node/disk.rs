@@ -13,7 +13,9 @@ use super::busy::Busy;
 use super::disk::logs::Writing;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
-use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_directory, restart_count};
+use crate::logic::logs::log_path::{
+    container_id_of_log_link, pod_log_directory_name, pod_uid_of_log_directory, restart_count,
+};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::offline_pods::Needed;
@@ -280,6 +282,15 @@ impl PodFiles for Outlet {
             if is_there {
                 disk.links.insert(link, path);
             }
+        })
+        .await
+    }
+
+    async fn linked_containers(&self, pod: &PodPlace, container: &str) -> Result<BTreeSet<ContainerId>, FileError> {
+        let logs = format!("{POD_LOGS}/{}/{container}/", directory_name(pod));
+        self.file("look at links", &logs, |disk| {
+            let own = disk.links.iter().filter(|(_, path)| path.starts_with(&logs));
+            own.filter_map(|(link, _)| container_id_of_log_link(link)).map(ContainerId::from).collect()
         })
         .await
     }

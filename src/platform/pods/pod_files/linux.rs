@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType};
 
 use super::log_lines;
 use super::{ContainerFiles, MadeContainerFiles, PodFiles, PodPlace};
-use crate::logic::logs::log_path::restart_count;
+use crate::logic::logs::log_path::{container_id_of_log_link, restart_count};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
@@ -120,6 +120,11 @@ impl PodFiles for LinuxPodFiles {
     async fn link_log(&self, link: &str, log_path: &str) -> Result<(), FileError> {
         let (link, log_path) = (link.to_owned(), PathBuf::from(log_path));
         self.run(move |folders| folders.link_log(&link, &log_path)).await
+    }
+
+    async fn linked_containers(&self, pod: &PodPlace, container: &str) -> Result<BTreeSet<ContainerId>, FileError> {
+        let logs = self.folders.pod_logs.join(log_directory_name(pod)).join(container);
+        self.run(move |folders| folders.linked_containers(&logs)).await
     }
 
     async fn remove_container_log(&self, link: &str, log_path: &str) -> Result<(), FileError> {
@@ -267,6 +272,25 @@ impl Folders {
         }
         let make = || folder_made(links, 0o755)?.link(link, log_path);
         make().map_err(|error| failure("make link", &links.join(link), &error))
+    }
+
+    /// The IDs in the names of links to logs in this directory.
+    fn linked_containers(&self, logs: &Path) -> Result<BTreeSet<ContainerId>, FileError> {
+        let Some(links) = &self.links else { return Ok(BTreeSet::new()) };
+        let look = || -> io::Result<BTreeSet<ContainerId>> {
+            let folder = Directory::open(links)?;
+            let mut found = BTreeSet::new();
+            for (name, kind) in folder.names()? {
+                let target = if kind == FileType::Symlink { folder.link_target(&name)? } else { None };
+                let id = target.filter(|target| target.starts_with(logs)).and(container_id_of_log_link(&name));
+                found.extend(id.map(ContainerId::from));
+            }
+            Ok(found)
+        };
+        match look() {
+            Err(error) if is_absent(&error) => Ok(BTreeSet::new()),
+            outcome => outcome.map_err(|error| failure("look at links", links, &error)),
+        }
     }
 
     fn remove_container_log(&self, link: &str, log_path: &Path) -> Result<(), FileError> {

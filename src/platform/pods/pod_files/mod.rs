@@ -72,6 +72,8 @@ pub trait PodFiles: Send + Sync {
     async fn log_tail(&self, path: &str, lines_max: usize, bytes_max: usize) -> Result<String, FileError>;
     /// Links `/var/log/containers/<link>` to the log file, if the log exists and links are wanted.
     async fn link_log(&self, link: &str, log_path: &str) -> Result<(), FileError>;
+    /// The IDs in the names of the links to the logs of one container of the pod.
+    async fn linked_containers(&self, pod: &PodPlace, container: &str) -> Result<BTreeSet<ContainerId>, FileError>;
     /// Removes a container's log files and its link.
     async fn remove_container_log(&self, link: &str, log_path: &str) -> Result<(), FileError>;
     /// Removes links to logs that are not there any more, unless they are of these containers; how many. Links that lead

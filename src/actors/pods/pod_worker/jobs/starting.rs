@@ -123,6 +123,9 @@ impl JobSite {
         );
         let (config, sandbox_config) = (config.map_err(not_made)?, sandbox_config.map_err(not_made)?);
         noted.map_err(not_made)?;
+        if config.metadata.attempt > start.restart_count {
+            self.deny_unseen(&start.name, given.runtime.as_deref()).await.map_err(not_made)?;
+        }
         let runtime = &self.tools.adapters.runtime;
         let id = runtime.create_container(&sandbox.id, &config, &sandbox_config).await.map_err(|error| {
             StartFailure { reason: StartReason::CreateContainerError, message: error.words().into_owned() }

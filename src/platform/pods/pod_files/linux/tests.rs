@@ -283,6 +283,29 @@ async fn a_log_that_is_elsewhere_is_left_alone_and_its_link_goes() {
     assert_eq!(fs::read_to_string(&elsewhere).expect("read"), "kept");
 }
 
+/// CRI-16: the links say which containers of the pod there were, and nothing of pods that had its name before.
+#[tokio::test]
+async fn links_name_the_containers_of_their_own_pod() {
+    let node = Node::new();
+    let linked = async |container: &str| {
+        let found = node.files().linked_containers(&place("u1"), container).await.expect("looked at");
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(linked("c").await, [""; 0], "there is no folder");
+    for (link, log) in [
+        ("web_shop_c-aaaaaa.log", "shop_web_u1/c/0.log"),
+        ("web_shop_c-bbbbbb.log", "shop_web_u1/c/1.log"),
+        ("web_shop_c-cccccc.log", "shop_web_u0/c/0.log"),
+        ("web_shop_d-dddddd.log", "shop_web_u1/d/0.log"),
+        ("stranger", "shop_web_u1/c/0.log"),
+    ] {
+        let log = node.write(&format!("logs/{log}"), "");
+        node.files().link_log(link, &log).await.expect("linked");
+    }
+    node.write("links/web_shop_c-eeeeee.log", "no link");
+    assert_eq!((linked("c").await, linked("d").await), (vec!["aaaaaa".into(), "bbbbbb".into()], vec!["dddddd".into()]));
+}
+
 #[tokio::test]
 async fn a_link_never_replaces_a_file() {
     let node = Node::new();
