@@ -111,3 +111,17 @@ fn files_of_pods_that_are_gone_are_removed() {
         world.finish().await;
     });
 }
+
+/// RES-63: a start asks once for the pod's IDs, so that its sandbox and its container name the same.
+#[test]
+fn a_start_asks_once_for_the_pods_ids() {
+    simulate(4, |world| async move {
+        world.put(&SimPod::of("own", "run").with_own_users());
+        world.start_agent();
+        world.settle().await;
+        let agent = world.agent().expect("an agent");
+        let asked = agent.agent.trace.turns(|turn| turn.message == "Assign").len();
+        assert_eq!(asked, 3, "for its sandbox, its image and its container");
+        world.finish().await;
+    });
+}

@@ -69,12 +69,12 @@ impl JobSite {
 
     /// That of a sandbox that is there, or on its way, to go with its images and containers. After a restart of the agent
     /// the node's resolver configuration may not be what it was; runtimes do not look at a sandbox's again, so one that
-    /// cannot be read keeps none of them from starting.
+    /// cannot be read keeps none of them from starting. `users` is the pod's user namespace.
     pub(super) async fn made_sandbox(
         &self,
         pod: &Pod,
         attempt: u32,
-        cause: &Cause,
+        users: Option<UserNamespace>,
     ) -> Result<PodSandboxConfig, String> {
         let dns = match self.sandbox_dns.get() {
             Some(dns) => dns,
@@ -83,9 +83,8 @@ impl JobSite {
                 self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())))
             }
         };
-        let user_namespace = self.user_namespace(pod, cause).await?;
         // Its quota was set when it was made.
-        let made = self.sandbox_config(pod, attempt, dns, false, user_namespace);
+        let made = self.sandbox_config(pod, attempt, dns, false, users);
         made.map(|(config, _)| config).map_err(|error| error.to_string())
     }
 
@@ -123,13 +122,15 @@ impl JobSite {
         sandbox_config(pod, &facts)
     }
 
-    /// The configuration of a container, its log directory, hosts file and termination log made.
+    /// The configuration of a container, its log directory, hosts file and termination log made. `users` is its pod's user
+    /// namespace.
     pub(super) async fn container_config(
         &self,
         pod: &Pod,
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
         given: &Given,
+        users: Option<UserNamespace>,
         cause: &Cause,
     ) -> Result<ContainerConfig, String> {
         let Given { image, volumes, .. } = given;
@@ -175,7 +176,7 @@ impl JobSite {
             seccomp_default: settings.containers.seccomp_default,
             seccomp_root: settings.containers.seccomp_root.clone(),
             thermal_throttle_paths: settings.containers.thermal_throttle_paths.clone(),
-            user_namespace: self.user_namespace(pod, cause).await?,
+            user_namespace: users,
             target,
         };
         let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;

@@ -112,7 +112,8 @@ impl JobSite {
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
         // Without a sandbox nothing is pulled: that it cannot be described is told by who makes it.
-        let sandbox = self.made_sandbox(pod, 0, &cause).await;
+        let users = self.user_namespace(pod, &cause).await.map_err(ImageFailure::not_tried)?;
+        let sandbox = self.made_sandbox(pod, 0, users).await;
         let sandbox = Arc::new(sandbox.map_err(ImageFailure::not_tried)?);
         // Before the container's own, as upstream: without them it is not started anyhow.
         let volumes = self.volume_images(pod, &spec, kind, &sandbox, &cause).await?;

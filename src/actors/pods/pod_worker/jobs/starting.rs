@@ -116,10 +116,12 @@ impl JobSite {
         cause: &Cause,
     ) -> Result<Created, StartFailure> {
         let not_made = |message| StartFailure { reason: StartReason::CreateContainerConfigError, message };
+        // Once for both: they are to name the same IDs.
+        let users = self.user_namespace(pod, cause).await.map_err(not_made)?;
         let (config, noted, sandbox_config) = futures_util::join!(
-            self.container_config(pod, start, sandbox, given, cause),
+            self.container_config(pod, start, sandbox, given, users.clone(), cause),
             self.note_container(pod, &start.name, cause),
-            self.made_sandbox(pod, sandbox.attempt, cause),
+            self.made_sandbox(pod, sandbox.attempt, users),
         );
         let (config, sandbox_config) = (config.map_err(not_made)?, sandbox_config.map_err(not_made)?);
         noted.map_err(not_made)?;
