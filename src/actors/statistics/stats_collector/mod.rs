@@ -7,6 +7,8 @@
 
 mod driven;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod writers;
 
 use std::collections::BTreeMap;
@@ -400,7 +402,8 @@ impl StatsCollector {
         let Some(look) = self.look.take() else { return };
         tracing::warn!(problem, wanted = name_of(look.wanted), "statistics cannot be had");
         for waiting in std::mem::take(&mut self.waiting) {
-            if look.wanted.covers(waiting.wanted) {
+            // An asker who came after the look began wants to know of a later time: the next look serves that one.
+            if look.wanted.covers(waiting.wanted) && look.began >= waiting.from {
                 let _ = waiting.reply.send(Err(problem.to_owned())); // The asker may have left.
             } else {
                 self.waiting.push(waiting);
