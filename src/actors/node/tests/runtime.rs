@@ -20,6 +20,7 @@ struct State {
     hung: bool,
     refused: Vec<&'static str>,
     has_events: bool,
+    sandbox: Option<PodSandbox>,
     calls: Vec<String>,
 }
 
@@ -56,6 +57,11 @@ impl PlayedRuntime {
     /// From now on there is a stream of events, and none happens.
     pub(in crate::actors) fn set_events(&self) {
         self.state.lock().expect("not poisoned").has_events = true;
+    }
+
+    /// From now on there is this sandbox, and each list of sandboxes takes a tenth of a second.
+    pub(in crate::actors) fn set_sandbox(&self, sandbox: PodSandbox) {
+        self.state.lock().expect("not poisoned").sandbox = Some(sandbox);
     }
 
     /// The next call of this name fails.
@@ -158,12 +164,33 @@ impl RuntimeService for PlayedRuntime {
     async fn remove_pod_sandbox(&self, _: &SandboxId) -> CriResult<()> {
         not_played()
     }
-    async fn pod_sandbox_status(&self, _: &SandboxId) -> CriResult<PodSandboxStatus> {
-        not_played()
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> CriResult<PodSandboxStatus> {
+        self.note(format!("PodSandboxStatus {id}"));
+        let sandbox = self.state.lock().expect("not poisoned").sandbox.clone();
+        let Some(PodSandbox { id, metadata, state, created_at, labels, annotations, runtime_handler }) = sandbox else {
+            return not_played();
+        };
+        let (ips, lacks_address, network_mode) = (vec![], false, NamespaceMode::Pod);
+        Ok(PodSandboxStatus {
+            id,
+            metadata,
+            state,
+            created_at,
+            ips,
+            lacks_address,
+            network_mode,
+            labels,
+            annotations,
+            runtime_handler,
+        })
     }
     async fn list_pod_sandboxes(&self, _: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
         self.note("ListPodSandbox".to_owned());
-        Ok(vec![])
+        let sandbox = self.state.lock().expect("not poisoned").sandbox.clone();
+        if sandbox.is_some() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(sandbox.into_iter().collect())
     }
     async fn create_container(
         &self,

@@ -314,7 +314,10 @@ impl Pleg {
         if !self.looks.begin(&uid, now) {
             return;
         }
-        if let Some(soon) = self.soon.remove(&uid) {
+        // The parts that a relist showed may be older than what was done to the pod since.
+        if !matches!(basis, Basis::Parts(_))
+            && let Some(soon) = self.soon.remove(&uid)
+        {
             context.cancel(soon.timer);
         }
         let (looker, observer) = (Arc::clone(&self.looker), Arc::clone(&self.args.observer));
