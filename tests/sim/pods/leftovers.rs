@@ -134,6 +134,30 @@ fn a_pod_that_was_removed_from_the_runtime_stays_in_the_api_until_its_volumes_ar
     });
 }
 
+/// POD-36: the agent's word that such a pod stays in the API goes with the pod.
+#[test]
+fn a_pod_that_stays_in_the_api_is_told_of_no_longer_than_it_stays() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        started(&world, &[pod()]).await;
+        world.stop_agent();
+        world.remove_from_runtime("web");
+        world.delete_pod("web", None);
+        world.fail("tear down", 1000);
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        let note = || {
+            let actors = world.agent().expect("an agent").agent.trace.actors();
+            actors.into_iter().find(|actor| actor.kind == "PodManager").and_then(|actor| actor.note)
+        };
+        assert!(note().is_some_and(|note| note.starts_with("web_default stays in the API: ")), "{:?}", note());
+        world.delete_pod("web", Some(0));
+        world.sleep(seconds(60)).await;
+        assert_eq!(note(), None);
+        world.fail("tear down", 0);
+        world.finish_cluster().await;
+    });
+}
+
 /// POD-36, VOL-13: a volume of such a pod that is busy for a moment is asked after as soon as it is tried again.
 #[test]
 fn a_pod_that_was_removed_from_the_runtime_goes_soon_after_its_busy_volume() {

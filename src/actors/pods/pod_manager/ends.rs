@@ -44,8 +44,12 @@ impl PodManager {
 
     /// Has volumes and cgroup of such a pod released; the API server may not let it go before.
     pub(super) fn release_absent(&mut self, uid: PodUid, context: &mut Context<PodManagerMsg>) {
-        let Some(pod) = self.sources.api_pod(&uid).cloned() else { return self.releases.forget(&uid) };
-        if self.workers.has(&uid) || !self.releases.begin(&uid) {
+        let pod = self.sources.api_pod(&uid).cloned().filter(|_| !self.workers.has(&uid));
+        let Some(pod) = pod else {
+            self.releases.forget(&uid);
+            return self.note_first_problem(context);
+        };
+        if !self.releases.begin(&uid) {
             return;
         }
         let (sweeper, of, cause) = (Arc::clone(&self.args.sweeper), uid.clone(), context.cause());
@@ -75,6 +79,11 @@ impl PodManager {
             Ended::Failed(failure) => self.note_unreleased(uid, failure, context),
             Ended::Panicked(panicked) => self.note_unreleased(uid, panicked.to_string().into(), context),
         }
+        self.note_first_problem(context);
+    }
+
+    /// Shows which pod stays in the API, and why.
+    fn note_first_problem(&self, context: &Context<PodManagerMsg>) {
         let first = self.releases.first_problem();
         let note = first.map(|(uid, why)| format!("{} stays in the API: {why}", self.name_of(uid)));
         context.address().record().set_note(note);
