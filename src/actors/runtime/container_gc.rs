@@ -87,9 +87,17 @@ impl Actor for ContainerGc {
                 self.askers.push(reply);
                 self.pass(None, context);
             }
-            ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => self.remove(pods, known, true, context),
-            // It is being restarted, and the next pass finds it.
-            ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ended::Done(Removed::default()), context),
+            ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => {
+                if known.is_none() {
+                    self.answer(&Err("it is not known which pods there are to be".to_owned()));
+                }
+                self.remove(pods, known, true, context);
+            }
+            ContainerGcMsg::Looked(Ok(None)) => {
+                self.answer(&Err("it is not known what the runtime holds".to_owned()));
+                // It is being restarted, and the next pass finds it.
+                self.take_end(Ended::Done(Removed::default()), context);
+            }
             ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Ended::Panicked(panicked), context),
             ContainerGcMsg::PassEnded(outcome) => self.take_end(outcome, context),
         }
@@ -153,15 +161,19 @@ impl ContainerGc {
         });
     }
 
+    /// Answers those for whom the pass under way began.
+    fn answer(&mut self, outcome: &Result<(), String>) {
+        for asker in self.served.drain(..) {
+            let _ = asker.send(outcome.clone()); // The asker may have left.
+        }
+    }
+
     /// A pass is over.
     fn take_end(&mut self, outcome: Ended<Removed>, context: &mut Context<ContainerGcMsg>) {
         debug_assert!(self.busy, "a pass ends that never began");
         self.busy = false;
         let outcome = outcome.into_result();
-        let answer = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
-        for asker in self.served.drain(..) {
-            let _ = asker.send(answer.clone()); // The asker may have left.
-        }
+        self.answer(&outcome.as_ref().map(|_| ()).map_err(Clone::clone));
         if std::mem::take(&mut self.again) {
             self.pass(None, context);
         }
@@ -309,13 +321,29 @@ mod tests {
             gc.ask(Cause::outside("test"), limit, ContainerGcMsg::RemoveAllUnused)
                 .await
                 .expect("answered")
-                .expect("done");
+                .expect_err("nobody says which pods there are");
         };
         futures_util::future::join(asked(), asked()).await;
         seconds(1.0).await;
         let looks = played.agent.trace.turns(|turn| ["Unfinished", "Known"].contains(&turn.message));
         let looks: Vec<&str> = looks.iter().map(|turn| turn.message).collect();
         assert_eq!(looks, ["Unfinished", "Unfinished"], "both passes are for a node that runs short");
+    }
+
+    /// EVI-30: an asker hears of success only where all was looked at: neither without `Pleg`, nor without `PodManager`.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_hears_that_all_is_removed_while_it_is_not_known_what_there_is() {
+        for (has_pleg, problem) in [(false, "what the runtime holds"), (true, "which pods there are to be")] {
+            let agent = played_agent(ObjectServer::default().api(), |_, _| {}).agent;
+            start_alone(Child::ContainerGc, &agent);
+            if has_pleg {
+                start_alone(Child::Pleg, &agent);
+            }
+            let (gc, limit) = (&agent.directory.container_gc, Duration::from_secs(60));
+            let asked = gc.ask(Cause::outside("test"), limit, ContainerGcMsg::RemoveAllUnused).await;
+            let outcome = asked.expect("answered");
+            assert!(outcome.as_ref().is_err_and(|why| why.contains(problem)), "{outcome:?}");
+        }
     }
 
     /// CRI-20: what the runtime lost track of may still run, and is stopped before it is removed; or stays, if that fails.
