@@ -35,6 +35,8 @@ pub(super) struct Limit {
     /// When the driver was asked last.
     asked: Option<Steady>,
     reading: bool,
+    /// A volume found no room since the reading began: the driver's answer may be from before.
+    read_again: bool,
 }
 
 impl CsiManager {
@@ -55,8 +57,10 @@ impl CsiManager {
     /// The node had no room for a volume of the driver.
     pub(super) fn limit_reached(&mut self, driver: &str, context: &mut Context<CsiManagerMsg>) {
         let now = context.steady();
-        let is_due = |limit: &Limit| limit.asked.is_none_or(|asked| now.since(asked) >= ASK_MIN);
-        if self.limits.get(driver).is_some_and(is_due) {
+        let Some(limit) = self.limits.get_mut(driver) else { return };
+        if limit.reading {
+            limit.read_again = true;
+        } else if limit.asked.is_none_or(|asked| now.since(asked) >= ASK_MIN) {
             self.read_limit(driver, true, context);
         }
     }
@@ -95,6 +99,7 @@ impl CsiManager {
     pub(super) fn limit_read(&mut self, driver: &str, outcome: Ended<LimitNews>, context: &mut Context<CsiManagerMsg>) {
         let Some(limit) = self.limits.get_mut(driver) else { return };
         limit.reading = false;
+        let again = std::mem::take(&mut limit.read_again);
         let wait = match outcome.into_result() {
             Ok(LimitNews { volumes_max, period }) => {
                 let wait = match period {
@@ -128,6 +133,11 @@ impl CsiManager {
                 context.cancel(former);
             }
         }
+        if let Some(limit) = self.limits.get(driver).filter(|_| again) {
+            let wait =
+                limit.asked.map_or(Duration::ZERO, |asked| ASK_MIN.saturating_sub(context.steady().since(asked)));
+            context.after(wait, CsiManagerMsg::LimitReached(driver.to_owned()));
+        }
         self.publish(context);
     }
 }
@@ -140,3 +150,6 @@ async fn period_of(api: &ApiServer, driver: &str) -> Result<Option<Duration>, St
         Err(error) => Err(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;
