@@ -27,8 +27,6 @@ pub struct SimSandbox {
     pub metadata: PodSandboxMetadata,
     /// State.
     pub state: SandboxState,
-    /// Whether it ever was ready.
-    pub was_ready: bool,
     /// Its cgroup's path.
     pub cgroup_parent: String,
     /// Its address; `None` on the node's network or once stopped.
@@ -161,7 +159,6 @@ impl Containers {
             id: id.clone(),
             metadata: metadata.clone(),
             state: SandboxState::Ready,
-            was_ready: true,
             cgroup_parent: config.linux.cgroup_parent.clone(),
             ip,
             name_servers: config.dns.iter().flat_map(|dns| dns.servers.iter().cloned()).collect(),
@@ -181,7 +178,6 @@ impl Containers {
     pub fn cut_off_sandbox(&mut self, config: &PodSandboxConfig) -> CriResult<()> {
         let id = self.run_sandbox(config, Moment::EPOCH)?;
         self.stop_sandbox(&id);
-        self.sandboxes.get_mut(&id).expect("was just made").was_ready = false;
         Ok(())
     }
 

@@ -159,6 +159,10 @@ struct State {
     ids: BTreeMap<PodUid, IdRange>,
     /// When the node was last seen to run short.
     short: Option<Duration>,
+    /// Pods that were stopped while it did, or soon afterwards: for as long as the API server is away, nobody says why.
+    relieved: BTreeSet<PodUid>,
+    /// Sandboxes that were ready, each with its pod.
+    readied: BTreeMap<SandboxId, PodUid>,
     /// Since when it does, or since when a pod was last stopped for that.
     unrelieved: Option<Duration>,
 }
@@ -211,6 +215,9 @@ impl Invariants {
     /// Forgets what is known of pods that nobody wants.
     pub fn forget_unwanted(&self) {
         let mut state = lock(&self.state);
+        let State { wanted, relieved, readied, .. } = &mut *state;
+        relieved.retain(|uid| wanted.contains(uid));
+        readied.retain(|_, uid| wanted.contains(uid));
         let State { wanted, never, starts, graces, retired, since, made, bereft, again, asked, own_users, ids, .. } =
             &mut *state;
         own_users.retain(|uid| wanted.contains(uid));
@@ -343,7 +350,9 @@ impl Invariants {
     pub fn told_evicted(&self, uid: &PodUid, name: &str) {
         let (is_critical, has_cause) = {
             let state = lock(&self.state);
-            (state.critical.contains(uid), state.short.is_some() || state.limited.contains(uid))
+            let lately = state.short.is_some_and(|at| self.time.elapsed().saturating_sub(at) < EVICTION_LAG);
+            let has_cause = lately || state.relieved.contains(uid) || state.limited.contains(uid);
+            (state.critical.contains(uid), has_cause)
         };
         if is_critical {
             self.broken(CRITICAL_STAYS, format!("{name} is told as evicted"));
@@ -423,7 +432,8 @@ impl Invariants {
     }
 
     /// A sandbox is ready. `is_late`: a killed agent had asked for it, before another one removed the pod.
-    pub fn sandbox_started(&self, uid: &PodUid, label: &str, is_late: bool) {
+    pub fn sandbox_started(&self, uid: &PodUid, id: &SandboxId, label: &str, is_late: bool) {
+        lock(&self.state).readied.insert(id.clone(), uid.clone());
         if !is_late && lock(&self.state).retired.contains(uid) {
             self.broken(NO_WAY_BACK, format!("sandbox {label} of the removed pod {uid}"));
         }
@@ -464,9 +474,8 @@ impl Invariants {
     }
 
     /// A container is asked for.
-    pub fn container_wanted(&self, containers: &Containers, sandbox: &SandboxId, name: &str) {
-        let ready = containers.sandboxes.get(sandbox).is_none_or(|sandbox| sandbox.was_ready);
-        if !ready {
+    pub fn container_wanted(&self, sandbox: &SandboxId, name: &str) {
+        if !lock(&self.state).readied.contains_key(sandbox) {
             self.broken(SANDBOX_FIRST, format!("container {name} in sandbox {sandbox}"));
         }
     }
@@ -527,9 +536,17 @@ impl Invariants {
         }
     }
 
+    /// Something of the pod is asked to stop.
+    pub fn relief_asked(&self, uid: &PodUid) {
+        if self.may_be_evicted(uid, EVICTION_LAG) {
+            lock(&self.state).relieved.insert(uid.clone());
+        }
+    }
+
     /// A container is asked to stop. While its pod is wanted this is one of its restarts, or the late end of an earlier
     /// wish that it go; an agent started since knows nothing of either, and the pod's end, when it comes, begins anew.
     pub fn stop_asked(&self, container: &SimContainer, grace: Duration) {
+        self.relief_asked(&container.uid);
         if lock(&self.state).wanted.contains(&container.uid) {
             return;
         }

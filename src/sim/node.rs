@@ -251,7 +251,7 @@ impl Node {
         };
         lock(&self.cgroups).ensure(&cgroup);
         self.story.tell("runtime", format!("sandbox {label} is ready"));
-        self.invariants.sandbox_started(&uid, &label, self.is_late());
+        self.invariants.sandbox_started(&uid, id, &label, self.is_late());
         if !self.is_late() {
             let users = lock(&self.containers).sandboxes.get(id).and_then(|sandbox| sandbox.users.clone());
             self.invariants.users_given(&uid, &label, users.unwrap_or_default().uids.first().copied());

@@ -138,6 +138,20 @@ pub(super) fn shows_beside(
     assert_eq!(found.value, BTreeSet::from([name]), "{:?}", found.story.iter().rev().take(6).collect::<Vec<_>>());
 }
 
+/// Fails unless the node, as `act` leaves it, is said not to meet this invariant, and each other one is met.
+pub(super) fn shows_after<F: Future<Output = ()>>(
+    name: &'static str,
+    options: Options,
+    act: impl FnOnce(World) -> F + Send + 'static,
+) {
+    assert!(TRIPPED.contains(&name));
+    let found = run(1, options, |world| async move {
+        act(world.clone()).await;
+        named_problems(&world).await
+    });
+    assert_eq!(found.value, BTreeSet::from([name]), "{:?}", found.story.iter().rev().take(6).collect::<Vec<_>>());
+}
+
 /// An agent that does what the test says, right or wrong.
 pub(super) struct Rogue {
     pub(super) outlet: Outlet,
@@ -257,6 +271,16 @@ fn a_container_asked_for_in_a_sandbox_that_never_was_ready_is_seen() {
         let sandbox = lock(&world.node().containers).sandboxes.keys().next().cloned().expect("one");
         let config = rogue.container_config(0);
         rogue.outlet.create_container(&sandbox, &config, &rogue.sandbox_config()).await.expect_err("refused");
+    });
+}
+
+#[test]
+fn a_container_asked_for_in_a_sandbox_that_nobody_made_is_seen() {
+    trips(SANDBOX_FIRST, alone(), |world| async move {
+        let rogue = Rogue::of(&world, &SimPod::of("web", "run")).await;
+        let config = rogue.container_config(0);
+        let made = rogue.outlet.create_container(&"nowhere".into(), &config, &rogue.sandbox_config()).await;
+        made.expect_err("refused");
     });
 }
 
@@ -520,8 +544,9 @@ fn every_invariant_has_its_negative_test() {
     let tests = [include_str!("tests.rs"), include_str!("tests/api.rs"), include_str!("tests/plugins.rs")].concat();
     for line in all {
         let name = line.trim_start_matches("pub const ").split(':').next().expect("a name");
-        let is_tripped =
-            ["trips(", "shows(", "shows_beside("].iter().any(|call| tests.contains(&format!("{call}{name},")));
+        let is_tripped = ["trips(", "shows(", "shows_beside(", "shows_after("]
+            .iter()
+            .any(|call| tests.contains(&format!("{call}{name},")));
         assert!(is_tripped, "{name} has no test that trips it");
     }
 }

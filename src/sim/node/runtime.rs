@@ -98,7 +98,7 @@ fn create(node: &Node, sandbox: &SandboxId, config: &ContainerConfig) -> CriResu
             message: format!("failed to get image from containerd \"{image}\": not found"),
         });
     }
-    node.invariants.container_wanted(&lock(&node.containers), sandbox, &config.metadata.name);
+    node.invariants.container_wanted(sandbox, &config.metadata.name);
     node.may_step_clock(0.1);
     let made = lock(&node.containers).create(sandbox, config, node.time.now());
     let id = match made {
@@ -160,6 +160,9 @@ impl Outlet {
     async fn stop(&self, id: &ContainerId, grace: Duration) -> CriResult<()> {
         let (call, about) = (Call { limit: Some(grace + STOP_MARGIN), ..Call::changing("StopContainer") }, id.clone());
         let epoch = self.node().runtime_epoch.load(Ordering::Relaxed);
+        // The order counts, also where its call hangs.
+        let uid = lock(&self.node().containers).containers.get(id).map(|one| one.uid.clone());
+        uid.iter().for_each(|uid| self.node().invariants.relief_asked(uid));
         let asked = self.call(call, move |node| {
             let containers = lock(&node.containers);
             let Some(container) = containers.containers.get(&about) else { return Ok(None) };
@@ -285,6 +288,8 @@ impl RuntimeService for Outlet {
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> CriResult<()> {
         let id = id.clone();
         self.call(Call::changing("StopPodSandbox"), move |node| {
+            let uid = lock(&node.containers).sandboxes.get(&id).map(|one| PodUid::from(one.metadata.uid.as_str()));
+            uid.iter().for_each(|uid| node.invariants.relief_asked(uid));
             node.stop_sandbox(&id, "is stopped");
             Ok(())
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::{Rogue, alone, in_cluster, shows, spoil_container, trips};
+use super::{Rogue, alone, in_cluster, shows, shows_after, spoil_container, trips};
 use crate::actors::kit::trace::lock;
 use crate::cri::RuntimeService;
 use crate::logic::resources::allocations::StateFiles;
@@ -62,17 +62,19 @@ fn a_delete_that_may_meet_another_pod_is_seen() {
 }
 
 #[test]
-fn a_delete_before_the_end_of_containers_and_volumes_is_seen() {
-    for with_container in [false, true] {
+fn a_delete_before_the_end_of_containers_volumes_and_cgroup_is_seen() {
+    for left in ["container", "volume", "cgroup"] {
         trips(GONE_FIRST, in_cluster(), move |world| async move {
             let pod = SimPod::of("web", "run");
             let uid = world.create(&pod).expect("made");
             let rogue = Rogue::with(&world, uid.clone(), &pod).await;
-            if with_container {
-                let sandbox = rogue.sandbox().await;
-                rogue.started(&sandbox, 0).await;
-            } else {
-                lock(&world.node().disk).volumes.insert(rogue.volume());
+            match left {
+                "container" => {
+                    let sandbox = rogue.sandbox().await;
+                    rogue.started(&sandbox, 0).await;
+                }
+                "volume" => drop(lock(&world.node().disk).volumes.insert(rogue.volume())),
+                _ => lock(&world.node().cgroups).ensure(&format!("/kubepods/besteffort/pod{uid}")),
             }
             world.delete_pod("web", Some(30));
             let options = json!({ "preconditions": { "uid": uid.as_str() }, "gracePeriodSeconds": 0 });
@@ -96,20 +98,30 @@ fn a_stop_of_a_container_that_is_wanted_is_seen() {
     }
 }
 
-#[test]
-fn a_pod_that_is_spared_when_all_is_quiet_is_seen() {
-    shows(PRESSURE_ENDS, in_cluster(), &[SimPod::of("greedy", "run")], |world| world.node().invariants.seen_short());
+/// Has a pod take the node's memory. The agent looks at that and has no threshold for it, so it lets the node run short.
+async fn taken_by_greed(world: &World) {
+    world.create(&SimPod::of("greedy", "run")).expect("made");
+    world.start_agent();
+    world.settle().await;
+    world.use_memory("greedy", 15 << 29);
 }
 
-/// An agent that looks at the node's memory and has no threshold for it lets the node run short.
+fn blind() -> Options {
+    Options { settings: |settings| settings.resources.eviction.local_storage = true, ..in_cluster() }
+}
+
+#[test]
+fn a_pod_that_is_spared_when_all_is_quiet_is_seen() {
+    shows_after(PRESSURE_ENDS, blind(), |world| async move {
+        taken_by_greed(&world).await;
+        world.sleep(Duration::from_secs(40)).await;
+    });
+}
+
 #[test]
 fn a_pod_that_is_spared_while_the_node_runs_short_is_seen() {
-    let blind = Options { settings: |settings| settings.resources.eviction.local_storage = true, ..in_cluster() };
-    trips(PRESSURE_RELIEVED, blind, |world| async move {
-        world.create(&SimPod::of("greedy", "run")).expect("made");
-        world.start_agent();
-        world.settle().await;
-        world.use_memory("greedy", 15 << 29);
+    trips(PRESSURE_RELIEVED, blind(), |world| async move {
+        taken_by_greed(&world).await;
         world.sleep(Duration::from_secs(100)).await;
     });
 }
@@ -134,6 +146,21 @@ fn an_eviction_without_a_cause_is_seen() {
         ask(&world, "PATCH", &format!("{}/status", place("limited")), evicted.clone());
         assert_eq!(world.violations(), [], "it has a limit of its own");
         ask(&world, "PATCH", &format!("{}/status", place("web")), evicted);
+    });
+}
+
+/// A node that ran short once is no cause for ever.
+#[test]
+fn an_eviction_long_after_its_cause_is_seen() {
+    trips(EVICTED_FOR_CAUSE, in_cluster(), |world| async move {
+        let evicted = json!({ "status": { "phase": "Failed", "reason": "Evicted" } });
+        for (name, later) in [("soon", 30), ("late", 90)] {
+            world.create(&SimPod::of(name, "run")).expect("made");
+            world.node().invariants.seen_short();
+            world.sleep(Duration::from_secs(later)).await;
+            assert_eq!(world.violations(), [], "what is told soon has its cause");
+            ask(&world, "PATCH", &format!("{}/status", place(name)), evicted.clone());
+        }
     });
 }
 
