@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use podwright::cri::grpc::GrpcRuntime;
-use podwright::cri::instrumented::{Call, CallObserver};
+use podwright::cri::instrumented::CallObserver;
 use podwright::cri::{
     ContainerConfig, ImageService, ImageSpec, Labels, LinuxContainerResources, PodSandboxConfig, RuntimeService,
     Streams, wire,
@@ -15,6 +15,44 @@ use tonic::Status;
 use crate::fake::{Fake, Host, Seen};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// The names by which upstream counts calls (`operation_type`), in the order of the test's calls.
+const OPERATIONS: &[&str] = &[
+    "version",
+    "status",
+    "runtime_config",
+    "update_runtime_config",
+    "run_podsandbox",
+    "stop_podsandbox",
+    "remove_podsandbox",
+    "podsandbox_status",
+    "list_podsandbox",
+    "update_podsandbox_resources",
+    "create_container",
+    "start_container",
+    "stop_container",
+    "remove_container",
+    "list_containers",
+    "container_status",
+    "update_container",
+    "reopen_container_log",
+    "checkpoint_container",
+    "exec_sync",
+    "exec",
+    "attach",
+    "port_forward",
+    "container_stats",
+    "list_container_stats",
+    "podsandbox_stats",
+    "list_podsandbox_stats",
+    "list_metric_descriptors",
+    "list_podsandbox_metrics",
+    "get_container_events",
+    "list_images",
+    "image_status",
+    "pull_image",
+    "remove_image",
+    "image_fs_info",
+];
 
 #[tokio::test]
 async fn each_call_is_counted_once_under_its_own_name() {
@@ -25,7 +63,7 @@ async fn each_call_is_counted_once_under_its_own_name() {
     let (id, sandbox, none) = (ContainerId::from("c"), SandboxId::from("s"), Duration::ZERO);
     let (config, container, image) = (PodSandboxConfig::default(), ContainerConfig::default(), ImageSpec::default());
     let (resources, streams) = (LinuxContainerResources::default(), Streams::default());
-    // In the order of `Call::ALL`. The empty answers make some of them fail.
+    // The empty answers make some of them fail.
     let _ = runtime.version().await;
     let _ = runtime.status().await;
     let _ = runtime.runtime_config().await;
@@ -63,8 +101,7 @@ async fn each_call_is_counted_once_under_its_own_name() {
     let _ = runtime.image_fs_info().await;
     let told = seen.0.lock().unwrap().clone();
     let names: Vec<_> = told.iter().map(|(operation, _)| *operation).collect();
-    let expected: Vec<_> = Call::ALL.iter().map(|call| call.operation).collect();
-    assert_eq!(names, expected);
+    assert_eq!(names, OPERATIONS);
     let failed: Vec<_> = told.iter().filter(|(_, failed)| *failed).map(|(operation, _)| *operation).collect();
     let invalid = [
         "version",
