@@ -244,14 +244,15 @@ pub mod lock_file;
 pub mod logind;
 pub mod network_interfaces;
 pub mod node_facts;
-#[cfg(test)]
-pub(crate) mod played_bus;
-#[cfg(test)]
-pub(crate) mod played_program;
 pub mod process;
 pub mod program;
 pub mod systemd;
 pub mod terminal;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 pub mod topology;
+
+#[cfg(test)]
+pub(crate) use testing::{played_bus, played_program};
