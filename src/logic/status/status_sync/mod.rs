@@ -7,6 +7,7 @@
 //!
 //! Waits are kept in uptime: the wall clock may be set back, and would hold a status back for as long.
 
+mod call;
 pub mod merge;
 mod patch;
 #[cfg(test)]
@@ -18,12 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use serde_json::Value;
 
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::pod_phase::{PENDING, is_terminal};
 use crate::logic::pods::pod_roster::full_name;
 use untaken::Tried;
+
+pub use call::{Answer, Call, Order, Own};
 
 /// Calls under way at once: after the API server was away, what changed is spread out.
 pub const CALLS_MAX: usize = 16;
@@ -49,61 +51,6 @@ const ASKED_MAX: Duration = Duration::from_secs(60);
 
 /// The annotation that makes a pod the stand-in of a static pod.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
-
-/// A pod's status as its worker told it.
-#[derive(Clone, Debug)]
-pub struct Own {
-    /// The pod's name and namespace.
-    pub full_name: FullName,
-    /// From a file or a URL: its status goes to its mirror.
-    pub is_static: bool,
-    /// The hash by which its mirror is known; of a static pod.
-    pub config_hash: Option<String>,
-    /// The status.
-    pub status: Arc<PodStatus>,
-    /// Whether containers of it may still run.
-    pub may_run: bool,
-}
-
-/// A call to make.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Call {
-    /// Patch the pod's subresource `status`.
-    Patch {
-        /// Strategic merge.
-        body: Arc<Value>,
-    },
-    /// Delete the pod: grace period 0, with its UID as a precondition.
-    Delete,
-}
-
-/// A call, and for whom.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Order {
-    /// The pod here.
-    pub uid: PodUid,
-    /// The pod in the API: another one than here for a static pod.
-    pub api_uid: PodUid,
-    /// Its name and namespace.
-    pub full_name: FullName,
-    /// The call to make.
-    pub call: Call,
-}
-
-/// How a call ended.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// Done; after a patch, with the pod as it is then.
-    Done(Option<Arc<Pod>>),
-    /// There is no such pod, or another one of its name.
-    Gone,
-    /// Nobody answered.
-    Away,
-    /// It did not work, but may later; after this long, where the server said so.
-    Failed(Option<Duration>),
-    /// The server does not take this status, or not from this node; with the server's words.
-    Refused(String),
-}
 
 /// Why a call is not made yet, and so what ends the wait early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -611,8 +558,8 @@ fn is_stopping(own: &Own) -> bool {
     !is_terminal(phase) && containers.all(|one| one.state.as_ref().is_some_and(|state| state.running.is_none()))
 }
 
-/// A pod goes from the API once it is being deleted, nothing of it is left here (POD-36), and its last status is there, or
-/// the API server has answered that status: a status that the server does not take over holds up no deletion.
+/// A pod goes from the API once it is being deleted, nothing of it is left here, and its last status is there (POD-36). An
+/// API server that answered the last status holds up no deletion, whether it took the status over or not.
 fn may_be_deleted(entry: &Entry, api: &Pod) -> bool {
     let phase = api.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let has_ended = is_terminal(phase) || entry.tried.is_last();
