@@ -200,7 +200,7 @@ impl Actor for EvictionManager {
                 if self.leaving.over(&uid) {
                     tracing::info!("Eviction manager: pods successfully cleaned up");
                     self.aftermath = Some(Aftermath::default());
-                    // What is under way may have read figures from before.
+                    // A look that is under way may have read figures from before.
                     self.look(context);
                 }
             }

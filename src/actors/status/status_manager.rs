@@ -394,7 +394,7 @@ fn refused(order: &Order, error: &ApiError) -> Answer {
         tracing::debug!(pod = %order.full_name, %error, "the API has no such pod");
         return Answer::Gone;
     }
-    // Of each pod the first refusal is told, with the server's words.
+    // The log has the first refusal of each pod, with the server's words.
     if order.call != Call::Delete && (error.is_invalid() || error.is_forbidden()) {
         return Answer::Refused(error.to_string());
     }

@@ -192,7 +192,7 @@ pub struct RawSample {
     pub groupless: Vec<GrouplessContainer>,
     /// File systems, where they were looked at.
     pub disks: Option<DiskSample>,
-    /// Paths whose file systems did not answer in time. What is on them is not known.
+    /// Paths whose file systems did not answer in time: nobody knows what is on them.
     pub silent: Vec<String>,
     /// Processor time that the look took, in ns.
     pub cpu_ns: u64,

@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Root alone may write there. What a process writes is never the kernel's.
+    /// Root alone may write there. A line that a process wrote is never the kernel's.
     #[tokio::test]
     async fn the_machines_log_is_followed() {
         use std::io::Write;

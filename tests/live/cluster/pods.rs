@@ -111,8 +111,8 @@ fn a_pod_with_a_finalizer_ends_and_its_object_stays_until_it_may_go() {
     cluster.wait_no("pod", "held");
 }
 
-/// POD-36, RES-55: the resources of a whole pod are shown otherwise before, while and after it runs; that holds up no
-/// deletion, whichever resources they are.
+/// POD-36, RES-55: the status shows other resources of a whole pod before the pod runs than later. That holds up no deletion,
+/// whichever resources they are.
 #[test]
 fn pods_of_every_kind_of_resource_go() {
     let Some(cluster) = Cluster::joined() else { return };

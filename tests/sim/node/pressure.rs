@@ -138,8 +138,7 @@ fn evi_49_swap_plays_no_part() {
     });
 }
 
-/// EVI-16, EVI-37: a pod whose end the runtime never tells holds up the node for the time of its kill (10 s) and half a
-/// minute, and no longer.
+/// EVI-16, EVI-37: a pod whose end the runtime never tells holds up the node for its kill (10 s) and half a minute.
 #[test]
 fn evi_37_a_pod_that_does_not_die_holds_up_no_other_eviction() {
     simulate_with(1, in_a_cluster(watched), |world| async move {

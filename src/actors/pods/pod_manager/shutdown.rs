@@ -69,7 +69,7 @@ impl PodManager {
         if self.trouble.shuts_down {
             self.tell_shut_down(uid, context);
         }
-        // Whatever the node ends a pod for, an eviction may have given it less time.
+        // An eviction may have given the pod less time, for whatever cause the node ends it.
         if self.admissions.stop_of(uid).is_some() {
             context.tell(&self.args.to.eviction_manager, EvictionManagerMsg::PodOver(uid.clone()));
         }

@@ -124,7 +124,7 @@ pub(super) fn of_pod(input: &StatusInput<'_>) -> Option<ResourceRequirements> {
     }
     let resources = match phase == Some(RUNNING) {
         true => {
-            // Without a cgroup, as once all containers have ended, what was shown stays.
+            // Without a cgroup, as once all containers have ended, the former amounts stay.
             let figures = input.resources.figures.copied().unwrap_or_default();
             let (mut requests, mut limits) = (own.requests.unwrap_or_default(), own.limits.unwrap_or_default());
             let shown = input.before().and_then(|before| before.resources.as_ref());

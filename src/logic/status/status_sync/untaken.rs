@@ -29,7 +29,7 @@ pub(super) struct Tried {
     trouble: Option<ApiWait>,
     /// How often the server did not take over the same field after the first time.
     repeats: u32,
-    /// The wait that was told last.
+    /// The wait that the last look found.
     told: Option<ApiWait>,
 }
 
@@ -109,7 +109,7 @@ impl StatusSync {
         }
     }
 
-    /// What the pod waits for in the API server, if that is known to be anything.
+    /// The pod's obstacle in the API server, if it has one.
     pub fn api_wait(&self, uid: &PodUid) -> Option<&ApiWait> {
         self.pods.get(uid).and_then(|entry| entry.tried.told.as_ref())
     }

@@ -123,7 +123,7 @@ fn a_whole_pod_shows_what_is_in_force_once_it_runs() {
     assert_eq!(setup.status().resources, Some(in_force));
 }
 
-/// As upstream: of a pod that runs, the pod's own part of the spec, CPUs and memory are shown.
+/// As upstream: the status of a pod that runs has the pod's own part of the spec, CPUs and memory.
 #[test]
 fn other_resources_of_a_pod_are_shown_until_it_runs() {
     let asks = "cpu=100m,ephemeral-storage=1Gi,example.com/foo=1,hugepages-2Mi=4Mi,memory=10Mi";
