@@ -198,14 +198,28 @@ arguments_of() { # PID
     { tr '\0' '\n' <"/proc/$1/cmdline"; } 2>/dev/null || true
 }
 
+# Fills `arguments` with the command line of a process; with nothing when it has ended. Without another process: these
+# looks are many, and over every process of the machine.
+read_arguments() { # PID
+    arguments=()
+    { mapfile -d '' -t arguments <"/proc/$1/cmdline"; } 2>/dev/null || true
+}
+
+is_argument() { # WORD
+    local argument
+    for argument in "${arguments[@]}"; do
+        [ "$argument" != "$1" ] || return 0
+    done
+    return 1
+}
+
 # The processes whose command line has all of these as whole arguments.
 pids_with_arguments() { # ARGUMENT...
-    local process argument line
+    local process argument arguments
     for process in /proc/[0-9]*; do
-        line=$(arguments_of "${process#/proc/}")
-        [ -n "$line" ] || continue
+        read_arguments "${process#/proc/}"
         for argument; do
-            grep -qxF -e "$argument" <<<"$line" || continue 2
+            is_argument "$argument" || continue 2
         done
         echo "${process#/proc/}"
     done
@@ -213,16 +227,17 @@ pids_with_arguments() { # ARGUMENT...
 
 # The processes of some programs that were started with a folder, or something in it, as an argument.
 pids_of_programs() { # DIR PROGRAM...
-    local process line dir=$1 program name
+    local process dir=$1 name argument arguments
     shift
     for process in /proc/[0-9]*; do
-        line=$(arguments_of "${process#/proc/}")
-        name=${line%%$'\n'*}
-        name=${name##*/}
-        for program; do
-            [ "$name" = "$program" ] || continue
-            if grep -qE -e "(^|=)(unix://)?${dir//./\\.}(/|\$)" <<<"$line"; then
+        read_arguments "${process#/proc/}"
+        [ ${#arguments[@]} -gt 0 ] || continue
+        name=${arguments[0]##*/}
+        [[ " $* " == *" $name "* ]] || continue
+        for argument in "${arguments[@]}"; do
+            if [[ $argument =~ (^|=)(unix://)?"$dir"(/|$) ]]; then
                 echo "${process#/proc/}"
+                break
             fi
         done
     done
