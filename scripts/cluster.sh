@@ -8,7 +8,8 @@
 #   scripts/cluster.sh start-api DIR    starts it again
 #
 # Certificates, keys and kubeconfigs are in DIR/cluster/pki: admin.conf for people, kubelet.conf for the node,
-# bootstrap.conf for a node that has no certificate yet. The API server checks requests as a cluster's does: Node and RBAC
+# bootstrap.conf for a node that has no certificate yet. DIR/cluster/admin names the address of a `kubectl proxy`, at which
+# tests look at objects without a process for each look. The API server checks requests as a cluster's does: Node and RBAC
 # authorizers, NodeRestriction; DIR/cluster/audit.log has a line for each request of the node, and for each pod that people
 # make or delete. API_FLAGS holds further flags of the API server, for what it has only when it is asked.
 set -euo pipefail
@@ -20,6 +21,7 @@ cd "$(dirname "$0")/.."
 READY_SECONDS=${READY_SECONDS:-120}
 API_FLAGS=${API_FLAGS:-}
 ISSUER=https://kubernetes.default.svc.cluster.local
+REQUESTS_ROLE=system:certificates.k8s.io:certificatesigningrequests
 BOOTSTRAP_TOKEN=abcdef.0123456789abcdef
 
 # openssl tells much of what nobody asked for; its words count only when it fails.
@@ -110,8 +112,17 @@ until_it_holds() { # PROGRAM COMMAND...
     done
 }
 
-etcd_answers() { { exec 8<>"/dev/tcp/127.0.0.1/$ETCD_PORT"; } 2>/dev/null && exec 8>&-; }
-api_is_ready() { [ "$(kubectl_ get --raw /readyz --request-timeout=5s)" = ok ]; }
+answers() { { exec 8<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null && exec 8>&-; } # PORT
+
+# Whether an administrator's GET of a path is answered with 200.
+admin_gets() { # PATH
+    local line
+    { exec 8<>"/dev/tcp/127.0.0.1/$ADMIN_PORT"; } 2>/dev/null || return 1
+    printf 'GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' "$1" >&8
+    read -r -t 5 line <&8 || true
+    exec 8>&-
+    [[ ${line:-} == *" 200 "* ]]
+}
 
 start_api() {
     # shellcheck disable=SC2086
@@ -126,7 +137,7 @@ start_api() {
         "--kubelet-client-key=$pki/apiserver-kubelet-client.key" --kubelet-preferred-address-types=InternalIP \
         "--audit-policy-file=$pki/audit.yaml" "--audit-log-path=$cluster/audit.log" \
         $API_FLAGS # Words, on purpose.
-    until_it_holds kube-apiserver api_is_ready
+    until_it_holds kube-apiserver admin_gets /readyz
 }
 
 # Without its rights, which the API server makes while it becomes ready, the manager would give up.
@@ -151,7 +162,7 @@ play_controllers() {
     local namespace
     say "no kube-controller-manager in $KUBEBUILDER_ASSETS: this script makes what pods of two namespaces cannot do without"
     for namespace in default kube-system; do
-        until_it_holds kube-apiserver kubectl_ get namespace "$namespace"
+        until_it_holds kube-apiserver admin_gets "/api/v1/namespaces/$namespace"
         kubectl_ -n "$namespace" create serviceaccount default >/dev/null
         kubectl_ -n "$namespace" create configmap kube-root-ca.crt "--from-file=ca.crt=$pki/ca.crt" >/dev/null
     done
@@ -159,17 +170,34 @@ play_controllers() {
 
 # The token that kubeadm makes: a node with it may ask for a certificate, and gets one.
 allow_bootstrap() {
-    local role=system:certificates.k8s.io:certificatesigningrequests
     # The API server makes it after it has become ready.
-    until_it_holds kube-apiserver kubectl_ get namespace kube-system
-    kubectl_ -n kube-system create secret generic bootstrap-token-abcdef --type bootstrap.kubernetes.io/token \
-        --from-literal=token-id="${BOOTSTRAP_TOKEN%.*}" --from-literal=token-secret="${BOOTSTRAP_TOKEN#*.}" \
-        --from-literal=usage-bootstrap-authentication=true >/dev/null
-    kubectl_ create clusterrolebinding bootstrappers --clusterrole=system:node-bootstrapper \
-        --group=system:bootstrappers >/dev/null
-    kubectl_ create clusterrolebinding bootstrap-approval --clusterrole="$role:nodeclient" \
-        --group=system:bootstrappers >/dev/null
-    kubectl_ create clusterrolebinding renewal-approval --clusterrole="$role:selfnodeclient" --group=system:nodes >/dev/null
+    until_it_holds kube-apiserver admin_gets /api/v1/namespaces/kube-system
+    {
+        cat <<YAML
+apiVersion: v1
+kind: Secret
+metadata: {name: bootstrap-token-${BOOTSTRAP_TOKEN%.*}, namespace: kube-system}
+type: bootstrap.kubernetes.io/token
+stringData:
+  token-id: "${BOOTSTRAP_TOKEN%.*}"
+  token-secret: "${BOOTSTRAP_TOKEN#*.}"
+  usage-bootstrap-authentication: "true"
+YAML
+        cluster_role_binding bootstrappers system:node-bootstrapper system:bootstrappers
+        cluster_role_binding bootstrap-approval "$REQUESTS_ROLE:nodeclient" system:bootstrappers
+        cluster_role_binding renewal-approval "$REQUESTS_ROLE:selfnodeclient" system:nodes
+    } | kubectl_ create --validate=false -f - >/dev/null
+}
+
+cluster_role_binding() { # NAME ROLE GROUP
+    cat <<YAML
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $1}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "$2"}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "$3"}]
+YAML
 }
 
 start() { # NODE
@@ -185,13 +213,16 @@ start() { # NODE
         "--listen-peer-urls=http://127.0.0.1:$((ETCD_PORT + 1))" \
         "--initial-advertise-peer-urls=http://127.0.0.1:$((ETCD_PORT + 1))" \
         "--initial-cluster=one=http://127.0.0.1:$((ETCD_PORT + 1))"
-    until_it_holds etcd etcd_answers
+    # Ready long before the API server, which it asks anew for each request.
+    run kubectl --kubeconfig "$pki/admin.conf" proxy "--port=$ADMIN_PORT"
+    echo "127.0.0.1:$ADMIN_PORT" >"$cluster/admin"
+    until_it_holds etcd answers "$ETCD_PORT"
     start_api
     allow_bootstrap
     if [ -x "$KUBEBUILDER_ASSETS/kube-controller-manager" ]; then start_controllers; else play_controllers; fi
     if [ -x "$KUBEBUILDER_ASSETS/kube-scheduler" ]; then start_scheduler; fi
     # The account of the first pods; the controllers may take a moment.
-    until_it_holds kube-apiserver kubectl_ -n default get serviceaccount default
+    until_it_holds kube-apiserver admin_gets /api/v1/namespaces/default/serviceaccounts/default
 }
 
 main() {
@@ -200,7 +231,7 @@ main() {
     case $dir in /*) ;; *) dir=$here/$dir ;; esac
     load_env "$dir" || die "no environment in $dir: scripts/testenv.sh start makes one"
     cluster=$dir/cluster pki=$dir/cluster/pki
-    API_PORT=$((HEALTHZ_PORT + 12)) ETCD_PORT=$((HEALTHZ_PORT + 13))
+    API_PORT=$((HEALTHZ_PORT + 12)) ETCD_PORT=$((HEALTHZ_PORT + 13)) ADMIN_PORT=$((HEALTHZ_PORT + 17))
     case $command in
     start) start "${3:?usage: scripts/cluster.sh start DIR NODE}" ;;
     stop) stop_cluster "$dir" ;;

@@ -789,7 +789,7 @@ stop_environment() ( # DIR
 # The control plane that scripts/cluster.sh started around a node, last what the others talk to.
 stop_cluster() { # DIR
     local program
-    for program in kube-controller-manager kube-scheduler kube-apiserver etcd; do
+    for program in kubectl kube-controller-manager kube-scheduler kube-apiserver etcd; do
         # shellcheck disable=SC2046  # a list of numbers
         end_pids 10 $(pids_of_programs "$1" "$program")
     done
@@ -897,7 +897,7 @@ leftovers() { # DIR
     local mount pid left
     load_env "$1" || true
     for pid in $(agent_pids "$1") $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT") $(pids_of_programs "$1" containerd \
-        etcd kube-apiserver kube-controller-manager kube-scheduler); do
+        etcd kube-apiserver kube-controller-manager kube-scheduler kubectl); do
         echo "process $pid $(arguments_of "$pid" | tr '\n' ' ')"
     done
     mounts_below "$1" | sed 's/^/mount /'

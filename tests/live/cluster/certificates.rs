@@ -26,7 +26,7 @@ fn with_a_token() -> Option<Cluster> {
 
 /// The requests for this signer.
 fn requests(cluster: &Cluster, signer: &str) -> Vec<Value> {
-    let all = cluster.list("certificatesigningrequests");
+    let all = cluster.list("certificatesigningrequest");
     all.into_iter().filter(|request| request["spec"]["signerName"] == signer).collect()
 }
 

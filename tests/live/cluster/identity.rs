@@ -29,7 +29,7 @@ JSON
 /// Plays the signer of the pod's request.
 fn sign(cluster: &Cluster, pod: &str) {
     let request = cluster.eventually("a request of the pod for a certificate", || {
-        cluster.list("podcertificaterequests").into_iter().find(|request| request["spec"]["podName"] == pod)
+        cluster.list("podcertificaterequest").into_iter().find(|request| request["spec"]["podName"] == pod)
     });
     let spec = &request["spec"];
     assert_eq!(spec["signerName"], "example.com/signer");

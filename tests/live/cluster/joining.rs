@@ -101,7 +101,7 @@ fn a_node_is_drained_deleted_and_joins_again() {
     let drain = ["drain", NODE_NAME, "--force", "--delete-emptydir-data", "--grace-period=2", "--timeout=240s"];
     cluster.kubectl(&drain);
     assert_eq!(cluster.find("node", NODE_NAME).expect("it is there")["spec"]["unschedulable"], true);
-    let left: Vec<_> = cluster.list("pods").iter().map(|pod| pod["metadata"]["name"].clone()).collect();
+    let left: Vec<_> = cluster.list("pod").iter().map(|pod| pod["metadata"]["name"].clone()).collect();
     assert_eq!(left, [json!(mirror)], "a static pod stays");
     cluster.kubectl(&["delete", "node", NODE_NAME]);
     // Its Lease may go with it: one is made for a node alone. The agent goes on asking for both, and makes neither.

@@ -32,13 +32,15 @@ use podwright::cri::ContainerStatus;
 use podwright::testing::skips::needs;
 use serde_json::Value;
 
-use crate::harness::{NODE_NAME, Node, PATIENCE, condition};
+use crate::harness::{NODE_NAME, Node, PATIENCE, condition, http_get};
 use crate::pods::with;
 
 /// A node and its control plane.
 pub struct Cluster {
     node: Node,
     kubectl: PathBuf,
+    /// The address at which an administrator's requests are taken, without TLS.
+    admin: String,
     /// Further flags of the API server.
     api_flags: String,
     /// Whether the node is to ask for nothing that it has no right to, which is looked at in the end.
@@ -99,8 +101,9 @@ impl Cluster {
             "tlsPrivateKeyFile": pki("kubelet-serving.key"),
         }));
         let (kubectl, api_flags) = (assets.join("kubectl"), flags.to_owned());
-        let cluster = Self { node, kubectl, api_flags, rights_count: Cell::new(true) };
+        let mut cluster = Self { node, kubectl, admin: String::new(), api_flags, rights_count: Cell::new(true) };
         cluster.script(&["start"], &[NODE_NAME]);
+        fs::read_to_string(cluster.dir.join("cluster/admin")).unwrap().trim().clone_into(&mut cluster.admin);
         Some(cluster)
     }
 
@@ -242,20 +245,29 @@ impl Cluster {
 
     /// An object of the default namespace, or of none; `None` when there is no such one.
     pub fn find(&self, kind: &str, name: &str) -> Option<Value> {
-        self.try_find(kind, name).unwrap_or_else(|error| panic!("kubectl get {kind} {name}: {error}"))
+        self.try_find(kind, name).unwrap_or_else(|error| panic!("{kind} {name}: {error}"))
     }
 
-    /// The same, or why kubectl fails: an API server that is busy may not answer in time.
+    /// The same, or why there is no answer: an API server that is busy may not answer in time.
     fn try_find(&self, kind: &str, name: &str) -> Result<Option<Value>, String> {
-        let text = self.try_kubectl(&["get", kind, name, "--ignore-not-found", "-o", "json"])?;
-        Ok((!text.is_empty()).then(|| serde_json::from_str(&text).expect("kubectl prints JSON")))
+        self.look(&format!("{}/{name}", collection(kind)))
     }
 
     /// All objects of a kind in the default namespace.
     pub fn list(&self, kind: &str) -> Vec<Value> {
-        let list: Value =
-            serde_json::from_str(&self.kubectl(&["get", kind, "-o", "json"])).expect("kubectl prints JSON");
-        list["items"].as_array().cloned().unwrap_or_default()
+        let list = self.look(collection(kind)).unwrap_or_else(|error| panic!("list of {kind}: {error}"));
+        list.expect("every kind has a list")["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// What an administrator sees at a path of the API, through the proxy that the control plane came with: waiting by
+    /// kubectl would cost a process ten times a second. `None` where there is no such object.
+    fn look(&self, path: &str) -> Result<Option<Value>, String> {
+        let (status, body) = http_get(&self.admin, path).ok_or("the proxy does not answer")?;
+        match status {
+            200 => serde_json::from_str(&body).map(Some).map_err(|error| format!("{path}: {error}")),
+            404 => Ok(None),
+            _ => Err(format!("{path}: {status} {body}")),
+        }
     }
 
     /// Waits until the API server shows an object of which `wanted` holds.
@@ -314,8 +326,7 @@ impl Cluster {
     /// The messages of the Events of this reason about an object.
     fn messages(&self, name: &str, reason: &str) -> Result<Vec<String>, String> {
         let of = format!("involvedObject.name={name},reason={reason}");
-        let text = self.try_kubectl(&["get", "events", "-A", "--field-selector", &of, "-o", "json"])?;
-        let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+        let list = self.look(&format!("/api/v1/events?fieldSelector={of}"))?.ok_or("no list of Events")?;
         let message = |event: &Value| event["message"].as_str().unwrap_or_default().to_owned();
         Ok(list["items"].as_array().into_iter().flatten().map(message).collect())
     }
@@ -374,5 +385,21 @@ impl Cluster {
         let granted_later =
             |one: &Value| audit.iter().any(|other| same(one, other) && !is_forbidden(other) && time(other) > time(one));
         audit.iter().filter(|line| is_forbidden(line) && !granted_later(line)).cloned().collect()
+    }
+}
+
+/// Where the objects of a kind are, those of the default namespace where there are namespaces.
+fn collection(kind: &str) -> &'static str {
+    match kind {
+        "pod" => "/api/v1/namespaces/default/pods",
+        "pvc" => "/api/v1/namespaces/default/persistentvolumeclaims",
+        "event" => "/api/v1/namespaces/default/events",
+        "pv" => "/api/v1/persistentvolumes",
+        "node" => "/api/v1/nodes",
+        "csinode" => "/apis/storage.k8s.io/v1/csinodes",
+        "volumeattachment" => "/apis/storage.k8s.io/v1/volumeattachments",
+        "certificatesigningrequest" => "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+        "podcertificaterequest" => "/apis/certificates.k8s.io/v1beta1/podcertificaterequests",
+        _ => panic!("{kind}: where are they?"),
     }
 }

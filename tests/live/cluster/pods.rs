@@ -262,7 +262,7 @@ fn twenty_pods_are_replaced_one_after_the_other() {
         cluster.kubectl(&["delete", "pod", &format!("v1-{number}"), "--wait=false"]);
     }
     cluster.kubectl(&["wait", "pod", "-l", "version=1", "--for=delete", "--timeout=400s"]);
-    let pods = cluster.list("pods");
+    let pods = cluster.list("pod");
     assert_eq!(pods.len(), PODS as usize);
     assert!(pods.iter().all(|pod| condition(pod, "Ready") == "True"));
     assert_eq!(cluster.containers_of("v1-0").len(), 0);
