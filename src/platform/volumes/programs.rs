@@ -170,7 +170,10 @@ pub(super) fn unmount(target: &Path, force: bool, limit: Option<Duration>) -> Re
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+    use crate::platform::files::safe_path::Directory;
 
     #[test]
     fn mounts_are_asked_for_in_upstreams_words() {
@@ -198,6 +201,25 @@ mod tests {
     #[test]
     fn words_are_not_a_shells_line() {
         assert_eq!(run("echo", &["$(id)", "; id", "*"], None).output, "$(id) ; id *\n");
+    }
+
+    /// CVE-2024-21626: a program of the host gets three descriptors and the root directory, whatever the agent has open and
+    /// wherever it runs. A mount helper inherits both from `mount`.
+    #[test]
+    fn cve_2024_21626_a_program_of_the_host_gets_no_descriptor_and_no_directory_of_the_agent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let _file = File::create(folder.path().join("file")).expect("made");
+        let _folder = Directory::open(folder.path()).expect("opened");
+        let _socket = UnixListener::bind(folder.path().join("socket")).expect("bound");
+        // The shell itself expands the pattern: its descriptor of the folder is closed again when `readlink` runs.
+        let list = "for one in /proc/$$/fd/*; do readlink $one && echo ${one##*/}; done; pwd";
+        let said = run("sh", &["-c", list], None).output;
+        let (printed, own) = ("/memfd:printed (deleted)", folder.path().display().to_string());
+        assert!(said.starts_with(&format!("/dev/null\n0\n{printed}\n1\n")), "{said}");
+        assert!(said.contains(&format!("{printed}\n2\n")) && said.ends_with("\n/\n"), "{said}");
+        assert_eq!(said.matches("memfd:").count(), 2, "{said}");
+        assert!(!said.contains(&own) && !said.contains("socket:"), "{said}");
+        assert_ne!(std::env::current_dir().expect("there"), Path::new("/"), "the directory shows nothing");
     }
 
     #[test]
