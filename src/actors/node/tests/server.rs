@@ -131,6 +131,13 @@ impl PlayedServer {
         found.map(|(_, body)| body.clone()).unwrap_or_default()
     }
 
+    /// The bodies of all calls that begin so, the oldest first.
+    pub(super) fn bodies(&self, call: &str) -> Vec<Value> {
+        let state = self.state.lock().expect("not poisoned");
+        let found = state.asked.iter().filter(|(asked, _)| asked.starts_with(call));
+        found.map(|(_, body)| body.clone()).collect()
+    }
+
     /// A call about an Event takes a tenth of a second, or for ever.
     async fn take_time(&self, call: &str) {
         if !call.contains("/events") {

@@ -126,6 +126,46 @@ async fn a_known_node_is_read_reconciled_and_updated() {
     assert!(played.events().await.iter().any(|event| event == "Rebooted"), "{:?}", played.events().await);
 }
 
+/// CVE-2025-5187, SEC-50: the patches of a registered Node name no owner, neither an added nor a removed one. The only
+/// labels in them are those of the host's name and system; a configured label is one of a new Node alone.
+#[tokio::test(start_paused = true)]
+async fn cve_2025_5187_sec_50_later_patches_set_no_owner_and_only_the_labels_of_the_system() {
+    let mut owned = known();
+    owned["metadata"]["ownerReferences"] =
+        json!([{ "apiVersion": "v1", "kind": "Namespace", "name": "n", "uid": "u" }]);
+    let played = Played::new(PlayedServer::default().with_node(owned), |settings| {
+        settings.identity.labels = [("configured".to_owned(), "later".to_owned())].into();
+    });
+    played.start();
+    seconds(3.0).await;
+    // Others change the labels, and take the owner away.
+    let mut node = played.server.node().expect("it is there");
+    node["metadata"]["labels"]["kubernetes.io/arch"] = "wrong".into();
+    node["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
+    node["metadata"].as_object_mut().expect("metadata").remove("ownerReferences").expect("the agent left it");
+    played.server.set_node(node);
+    played.runtime.set_no_network(true);
+    seconds(12.0).await;
+    played.runtime.set_no_network(false);
+    seconds(400.0).await;
+    let patches = played.server.bodies(PATCH);
+    assert!(patches.len() >= 4, "the registration's, the network's and a report: {}", patches.len());
+    let may = ["kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch"];
+    let old = ["beta.kubernetes.io/os", "beta.kubernetes.io/arch"];
+    let mut repaired = 0;
+    for patch in patches {
+        assert!(!patch.to_string().contains("ownerReferences"), "{patch}");
+        for label in patch["metadata"]["labels"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            assert!(may.contains(&label.as_str()) || old.contains(&label.as_str()), "{label}");
+            repaired += usize::from(label == "kubernetes.io/arch");
+        }
+    }
+    assert!(repaired >= 2, "the registration gives the label, and it is repaired later");
+    let node = played.server.node().expect("it is there");
+    let labels = &node["metadata"]["labels"];
+    assert_eq!((&labels["custom"], &labels["configured"]), (&json!("kept"), &Value::Null));
+}
+
 /// NODE-36.
 #[tokio::test(start_paused = true)]
 async fn a_restart_does_not_make_a_ready_node_unready() {
