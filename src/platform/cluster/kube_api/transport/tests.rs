@@ -1,6 +1,7 @@
 //! The transport against a server on loopback, in real time: what opens a connection, what closes it, which calls the
 //! observer hears of.
 
+mod cves;
 mod proxy;
 
 use std::convert::Infallible;
