@@ -97,13 +97,15 @@ fn a_machine_that_forbids_changes_of_kernel_parameters_gets_one_warning() {
 
 // ------------------------------------------------------------ packet filter
 
-/// Has the agent run in a network namespace of the test's own, with this `PATH` if one is given.
-struct Namespace {
-    name: String,
+/// A network namespace of the test's own, in which the agent runs and keeps its packet filter rules.
+pub struct Namespace {
+    /// The name for `ip netns`.
+    pub name: String,
 }
 
 impl Namespace {
-    fn new(node: &mut Node) -> Self {
+    /// Makes the namespace. The agent's next start is in it.
+    pub fn new(node: &mut Node) -> Self {
         let name = format!("pw-{}", node.named("CGROUP_ROOT").trim_matches('/').replace('/', "-"));
         let name = name.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
         let namespace = Self { name };
@@ -121,13 +123,13 @@ impl Namespace {
     }
 
     /// The output of a command in the namespace; none where it fails.
-    fn inside(&self, command: &[&str]) -> Option<String> {
+    pub fn inside(&self, command: &[&str]) -> Option<String> {
         let output = Command::new("ip").args(["netns", "exec", &self.name]).args(command).output().unwrap();
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// The missing rules; nothing when all are there.
-    fn missing(&self) -> Vec<String> {
+    pub fn missing(&self) -> Vec<String> {
         let mut missing = vec![];
         for (family, chains) in [("iptables", &CHAINS[..]), ("ip6tables", &CHAINS[..4])] {
             for (table, chain) in chains {
@@ -167,7 +169,7 @@ const CHAINS: [(&str, &str); 5] = [
 ];
 
 /// Why this machine has no packet filter to test with.
-fn no_iptables() -> Option<&'static str> {
+pub fn no_iptables() -> Option<&'static str> {
     let there = |program| Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success());
     if !there("iptables") || !there("ip6tables") || !there("ip") {
         return Some("iptables or ip is missing");

@@ -22,7 +22,7 @@ fn mounts(node: &Node) -> Vec<String> {
 }
 
 /// Waits until nothing of any pod is left on the disk and in the mount table.
-fn wait_released(node: &Node) {
+pub fn wait_released(node: &Node) {
     node.eventually_none("no mounts of pods", || mounts(node));
     let pods = node.dir.join("kubelet/pods");
     node.eventually_none("no directories of pods", || entries(&pods));
@@ -270,10 +270,11 @@ fn an_image_is_a_volume_and_a_missing_one_concerns_who_mounts_it() {
 }
 
 /// A file system of its own on the host whose mounts spread; gone with all that is on it when dropped.
-struct Shared(PathBuf);
+pub struct Shared(pub PathBuf);
 
 impl Shared {
-    fn new(path: PathBuf) -> Self {
+    /// Makes the directory and mounts a file system of memory on it.
+    pub fn new(path: PathBuf) -> Self {
         fs::create_dir(&path).unwrap();
         mount(&path);
         let shared = Self(path);
