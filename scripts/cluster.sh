@@ -77,13 +77,14 @@ make_certificates() ( # NODE
         kubeconfig "$name" "$(with_certificate "$name")"
     done
     kubeconfig bootstrap "token: $BOOTSTRAP_TOKEN"
-    # The requests of the node, with the statuses that it tells; and when people make and delete pods.
+    # The requests of the node, with the statuses and the Node that it writes; and when people make and delete pods.
     cat >audit.yaml <<YAML
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
 - {level: Request, userGroups: ["system:nodes"], verbs: [patch], resources: [{group: "", resources: [pods/status]}]}
+- {level: Request, userGroups: ["system:nodes"], verbs: [create, update, patch], resources: [{group: "", resources: [nodes, nodes/status]}]}
 - {level: Metadata, userGroups: ["system:nodes"]}
 - {level: Metadata, userGroups: ["system:masters"], verbs: [create, delete, deletecollection], resources: [{group: "", resources: [pods]}]}
 - {level: None}

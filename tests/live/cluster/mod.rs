@@ -4,9 +4,9 @@
 //! is left: the simulated API server. The control plane belongs to the node's directory and is taken down with it (`scripts/cluster.sh`).
 
 mod absence;
-mod certificates;
+pub(super) mod certificates;
 mod credentials;
-mod csi;
+pub(super) mod csi;
 mod eviction;
 mod identity;
 mod joining;
@@ -366,6 +366,15 @@ impl Cluster {
         let requests = self.requests();
         let is_meant = |(of, about, code): &&(String, String, u64)| of == verb && about == what && code / 100 == 2;
         requests.iter().filter(is_meant).count()
+    }
+
+    /// The bodies of the node's requests to make or change its Node, the oldest first.
+    pub fn node_writes(&self) -> Vec<Value> {
+        let is_write = |line: &&Value| {
+            let verb = line["verb"].as_str().unwrap_or_default();
+            line["objectRef"]["resource"] == "nodes" && ["create", "update", "patch"].contains(&verb)
+        };
+        self.audit().iter().filter(is_write).map(|line| line["requestObject"].clone()).collect()
     }
 
     /// Fails when the node asked for something that it has no right to. The authorizer may hear of a pod later than the

@@ -2,5 +2,6 @@
 //!
 //! `tests/checklist.txt` lists the faults, with the tests of other layers.
 
+mod cluster;
 mod containers;
 mod network;

@@ -14,10 +14,11 @@ use super::Cluster;
 use crate::harness::NODE_NAME;
 use crate::pods::{pod, shell, then_forever, with};
 
-const DRIVER: &str = "drv.test";
+/// The driver's name.
+pub const DRIVER: &str = "drv.test";
 
 /// A driver of this name's own folder, that the cluster knows with this specification.
-fn driver(cluster: &Cluster, spec: Value) -> Driver {
+pub fn driver(cluster: &Cluster, spec: Value) -> Driver {
     let folder = cluster.dir.join("driver");
     fs::create_dir_all(&folder).unwrap();
     let object =
@@ -27,7 +28,7 @@ fn driver(cluster: &Cluster, spec: Value) -> Driver {
 }
 
 /// Has a driver of this specification registered.
-fn registered(cluster: &Cluster, spec: Value) -> (Driver, Serving) {
+pub fn registered(cluster: &Cluster, spec: Value) -> (Driver, Serving) {
     let driver = driver(cluster, spec);
     let serving = driver.serve(&cluster.dir.join("kubelet/plugins_registry"));
     cluster.wait("csinode", NODE_NAME, "the driver is registered", |node| node["spec"]["drivers"][0]["name"] == DRIVER);
