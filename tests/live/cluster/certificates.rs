@@ -10,7 +10,7 @@ use crate::harness::{NODE_NAME, condition};
 use crate::pods::{forever, pod, with};
 
 /// A control plane that signs, and a node that knows nothing but a token.
-fn with_a_token() -> Option<Cluster> {
+pub fn with_a_token() -> Option<Cluster> {
     let mut cluster = Cluster::new()?;
     if !cluster.kubectl.with_file_name("kube-controller-manager").exists() {
         needs("kube-controller-manager in KUBEBUILDER_ASSETS");

@@ -15,7 +15,7 @@ impl Cluster {
     }
 
     /// Asks the node's port itself, with curl's arguments; the status and the body.
-    fn curl(&self, arguments: &[&str], path: &str) -> (u16, String) {
+    pub fn curl(&self, arguments: &[&str], path: &str) -> (u16, String) {
         let url = format!("https://{}:{}{path}", self.env["NODE_IP"], self.env["PORT"]);
         let ca = self.pki("ca.crt");
         let output = Command::new("curl")

@@ -4,4 +4,5 @@
 
 mod cluster;
 mod containers;
+mod log;
 mod network;
