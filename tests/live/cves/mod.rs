@@ -4,5 +4,4 @@
 
 mod cluster;
 mod containers;
-mod log;
 mod network;

@@ -1,5 +1,7 @@
 //! Pods and nodes of a cluster: pods that the API server takes and the agent must not, and the Node that the agent writes.
 
+mod log;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
