@@ -26,6 +26,7 @@ use crate::logic::resources::node_cgroups::{MachineSize, NodeCgroups};
 use crate::logic::resources::user_namespaces::space::IdSpace;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::{ServedLogs, StreamSettings};
+use crate::logic::status::status_gates::StatusGates;
 use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::messages::root::LiveSettings;
 
@@ -97,6 +98,8 @@ pub struct PodSettings {
     pub crash_loop: BackoffPolicy,
     /// Gates about the restart policies of containers.
     pub restart_gates: RestartGates,
+    /// Gates about the parts of statuses.
+    pub status_gates: StatusGates,
     /// Gate `ContainerStopSignals`: containers name the signal that they are stopped with.
     pub stop_signals: bool,
     /// Gate `EnvFiles`: whether variables may come from files of volumes.
@@ -112,6 +115,7 @@ impl Default for PodSettings {
             sync_period: Duration::from_secs(60),
             crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
             restart_gates: RestartGates::default(),
+            status_gates: StatusGates::default(),
             stop_signals: false,
             env_files: true,
             user_ids: IdSpace::default(),

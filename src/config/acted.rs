@@ -54,7 +54,6 @@ pub const IGNORED_GATES: &[(&str, bool)] = &[
     ("PLEGOnDemandRelist", true),
     ("PodAndContainerStatsFromCRI", false),
     ("PodCertificateRequest", true),
-    ("PodReadyToStartContainersCondition", true),
     ("PreventStaticPodAPIReferences", true),
     ("RuntimeClassInImageCriApi", false),
     ("TaintTolerationComparisonOperators", true),

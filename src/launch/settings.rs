@@ -41,6 +41,7 @@ use crate::logic::resources::{
     CgroupVersion, CpuBurst, EPHEMERAL_STORAGE, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
 };
 use crate::logic::serving::{ServedLogs, StreamSettings};
+use crate::logic::status::status_gates::StatusGates;
 use crate::logic::volumes::mounting::mount_label::Labelling;
 use crate::messages::root::LiveSettings;
 use crate::platform::host::Host as HostFiles;
@@ -135,6 +136,7 @@ fn pods(invocation: &Invocation) -> Result<PodSettings, String> {
         sync_period: period("sync frequency", config.sync_frequency)?,
         crash_loop: crash_loop(invocation),
         restart_gates: restart_gates(invocation),
+        status_gates: status_gates(invocation),
         stop_signals: gates.enabled("ContainerStopSignals"),
         env_files: gates.enabled("EnvFiles"),
         user_ids: IdSpace::default(),
@@ -252,6 +254,10 @@ fn restart_gates(invocation: &Invocation) -> RestartGates {
         rules: invocation.gates.enabled("ContainerRestartRules"),
         all: invocation.gates.enabled("RestartAllContainersOnContainerExits"),
     }
+}
+
+fn status_gates(invocation: &Invocation) -> StatusGates {
+    StatusGates { ready_to_start: invocation.gates.enabled("PodReadyToStartContainersCondition") }
 }
 
 fn image_verification(invocation: &Invocation) -> VerificationPolicy {
@@ -486,6 +492,12 @@ mod tests {
             let invocation = invocation(&["--feature-gates", gates]);
             let host = crate::launch::host::facts(&invocation).expect("told");
             assert_eq!(dns(&invocation, &host).naming().ignores_override, ignores, "{gates}");
+        }
+        for (gates, expected) in [
+            ("MemoryQoS=true", StatusGates::default()),
+            ("PodReadyToStartContainersCondition=false", StatusGates { ready_to_start: false }),
+        ] {
+            assert_eq!(status_gates(&invocation(&["--feature-gates", gates])), expected, "{gates}");
         }
     }
 

@@ -21,6 +21,7 @@ use crate::logic::pods::settling::Settling;
 use crate::logic::pods::wait::{ApiWait, PodWait};
 use crate::logic::status::device_health::{DevicesOfPods, with_device_health};
 use crate::logic::status::pod_status::{never_back, newly_ended};
+use crate::logic::status::status_gates::StatusGates;
 use crate::logic::status::status_sync::merge::all_ended;
 use crate::logic::status::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::messages::pods::pod_source::SourceKind;
@@ -41,6 +42,8 @@ const NEW: Duration = Duration::from_secs(10);
 pub struct Args {
     /// The API server, where one is named.
     pub api: Option<ApiServer>,
+    /// Which parts of statuses are the agent's own.
+    pub gates: StatusGates,
     /// Spreads retries.
     pub chance: Arc<dyn Chance>,
     /// Counts what happens to pods.
@@ -80,7 +83,7 @@ impl Actor for StatusManager {
     fn begin(args: Args, context: &mut Context<StatusManagerMsg>) -> Self {
         context.after(NEW, StatusManagerMsg::Timer(StatusTimer::NewNoMore));
         let observer = Arc::clone(&args.observer);
-        let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
+        let (pods, sync, refused) = (BTreeMap::new(), StatusSync::telling(args.gates), BTreeMap::new());
         Self {
             args,
             pods,

@@ -153,6 +153,7 @@ fn worker_settings(agent: &Agent) -> WorkerSettings {
             seccomp_root: settings.security.seccomp_root.clone(),
             thermal_throttle_paths: settings.security.thermal_throttle_paths.clone(),
         },
+        status: settings.pods.status_gates,
         node: WorkerNode {
             name: settings.node_name.clone(),
             runtime_name: settings.runtime.name.clone(),

@@ -9,6 +9,7 @@ use crate::actors::status::{mirror_manager, status_manager};
 pub fn status_manager_args(agent: &Agent) -> status_manager::Args {
     status_manager::Args {
         api: agent.adapters.cluster.api.clone(),
+        gates: agent.settings.pods.status_gates,
         chance: Arc::clone(&agent.adapters.chance),
         observer: Arc::clone(&agent.adapters.observer),
     }

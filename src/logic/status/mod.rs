@@ -8,4 +8,5 @@ pub mod pod_change;
 pub mod pod_ends;
 pub mod pod_startup;
 pub mod pod_status;
+pub mod status_gates;
 pub mod status_sync;

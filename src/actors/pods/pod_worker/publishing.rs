@@ -43,7 +43,8 @@ impl PodWorker {
             None => self.make_status(&pod, &self.as_shown(&pod, &seen), context),
         };
         let problem = || self.lifecycle.problem().map(|problem| problem.to_string());
-        pod_status::set_problem(&mut status, hung.map(|hung| hung.to_string()).or_else(problem));
+        let gates = self.site.tools.settings.status;
+        pod_status::set_problem(&mut status, gates, hung.map(|hung| hung.to_string()).or_else(problem));
         let before = self.published.status();
         // A status that has not changed keeps its address, by which others know it.
         let status = before.filter(|before| ***before == status).map_or_else(|| Arc::new(status), Arc::clone);
@@ -123,6 +124,7 @@ impl PodWorker {
             terminal: self.lifecycle.stage() == Stage::Terminated,
             is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.options.pod_level_resources).as_str(),
+            gates: settings.status,
             now: context.now(),
         });
         for container in status.container_statuses.iter_mut().flatten() {

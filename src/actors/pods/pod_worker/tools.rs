@@ -10,6 +10,7 @@ use crate::logic::network::dns::DnsSettings;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::{NodeMemory, ResourceOptions};
+use crate::logic::status::status_gates::StatusGates;
 use crate::logic::volumes::plan::NodeMeans;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::images::image_manager::ImageManagerMsg;
@@ -66,6 +67,8 @@ pub struct WorkerSettings {
     pub resources: WorkerResources,
     /// Configurations of containers.
     pub containers: ContainerSettings,
+    /// Which parts of statuses the worker tells.
+    pub status: StatusGates,
     /// The node's facts for its pods.
     pub node: WorkerNode,
 }

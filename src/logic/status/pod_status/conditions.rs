@@ -6,24 +6,12 @@ use super::{StatusInput, time};
 use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
 use crate::logic::model::restart_policy::{could_restart_all, is_sidecar};
 use crate::logic::pods::container_actions::{SandboxDecision, sandbox_decision};
+use crate::logic::status::status_gates::READY_TO_START;
 
-pub(super) const READY_TO_START: &str = "PodReadyToStartContainers";
 const READY: &str = "Ready";
 const INITIALIZED: &str = "Initialized";
 pub(super) const ALL_RESTARTING: &str = "AllContainersRestarting";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
-
-/// The types that only the node agent writes. All others are kept as the API has them.
-const OWNED: [&str; 8] = [
-    READY_TO_START,
-    INITIALIZED,
-    READY,
-    "ContainersReady",
-    "PodScheduled",
-    "PodResizePending",
-    "PodResizeInProgress",
-    ALL_RESTARTING,
-];
 
 /// The content of a condition, before it is dated.
 struct Verdict {
@@ -55,7 +43,8 @@ pub(super) fn generate(
         ("ContainersReady", containers_ready),
         ("PodScheduled", Verdict::YES),
     ];
-    conditions.extend(verdicts.into_iter().map(|(kind, verdict)| dated(input, kind, verdict)));
+    let told = verdicts.into_iter().filter(|(kind, _)| input.gates.own(kind));
+    conditions.extend(told.map(|(kind, verdict)| dated(input, kind, verdict)));
     if could_restart_all(spec) {
         let condition = dated(input, ALL_RESTARTING, all_restarting(input, spec, phase));
         // As upstream: of all its conditions this one alone tells no generation.
@@ -68,7 +57,7 @@ pub(super) fn generate(
 fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
     let of_api = input.pod.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
     let mut conditions: Vec<PodCondition> =
-        of_api.filter(|condition| !OWNED.contains(&condition.type_.as_str())).cloned().collect();
+        of_api.filter(|condition| !input.gates.own(&condition.type_)).cloned().collect();
     conditions.extend(input.resources.resize.conditions().into_iter().filter(|_| !input.terminal));
     if let Some(disruption) = input.before().and_then(|before| find(before, DISRUPTION_TARGET)) {
         conditions.retain(|condition| condition.type_ != DISRUPTION_TARGET);

@@ -36,6 +36,7 @@ use crate::logic::pods::container_actions::restart_all;
 use crate::logic::pods::pod_lifecycle::StartError;
 use crate::logic::pods::pod_resize::{PodFigures, PodResources, ResizeConditions, ResizeGates};
 use crate::logic::resources::ResourceOptions;
+use crate::logic::status::status_gates::{READY_TO_START, StatusGates};
 
 /// The reason of a pod that ran longer than it may, and of the Event that tells it.
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
@@ -71,6 +72,8 @@ pub struct StatusInput<'a> {
     pub is_static: bool,
     /// `status.qosClass`.
     pub qos_class: &'a str,
+    /// Which parts the agent tells.
+    pub gates: StatusGates,
     /// Now.
     pub now: Moment,
 }
@@ -205,10 +208,10 @@ pub fn rejected_status(pod: &Pod, reason: &AdmissionReason, message: &str, qos_c
 }
 
 /// Says in the pod's conditions what keeps it, where it is not as it is to be (PAIN-11, PAIN-20): an addition of ours, in
-/// the message of a condition that upstream leaves empty.
-pub fn set_problem(status: &mut PodStatus, problem: Option<String>) {
-    let mut all = status.conditions.iter_mut().flatten();
-    if let Some(condition) = all.find(|condition| condition.type_ == conditions::READY_TO_START) {
+/// the message of a condition that upstream leaves empty. A condition that is not the agent's own stays as it is.
+pub fn set_problem(status: &mut PodStatus, gates: StatusGates, problem: Option<String>) {
+    let mut all = status.conditions.iter_mut().flatten().filter(|condition| gates.own(&condition.type_));
+    if let Some(condition) = all.find(|condition| condition.type_ == READY_TO_START) {
         condition.message = problem;
     }
 }

@@ -122,6 +122,7 @@ mod tests {
             terminal: false,
             is_static: false,
             qos_class: "BestEffort",
+            gates: Default::default(),
             now: Moment::EPOCH,
         };
         let running = ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() };

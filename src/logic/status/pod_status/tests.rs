@@ -41,6 +41,7 @@ struct Setup {
     figures: Option<PodFigures>,
     by_pod: bool,
     resize: ResizeConditions,
+    gates: StatusGates,
     now: u64,
 }
 
@@ -74,6 +75,7 @@ impl Setup {
             figures: None,
             by_pod: false,
             resize: ResizeConditions::default(),
+            gates: StatusGates::default(),
             now: NOW,
         }
     }
@@ -121,6 +123,7 @@ impl Setup {
             terminal: self.terminal,
             is_static: self.is_static,
             qos_class: "BestEffort",
+            gates: self.gates,
             now: at(self.now),
         })
     }

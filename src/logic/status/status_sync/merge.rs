@@ -9,18 +9,8 @@ use k8s_openapi::api::core::v1::{
 
 use crate::logic::model::pod_phase::{FAILED, is_terminal};
 use crate::logic::model::restart_policy::{could_restart_all, should_restart};
+use crate::logic::status::status_gates::StatusGates;
 
-/// The condition types that the node agent alone writes.
-const OWNED: [&str; 8] = [
-    "PodReadyToStartContainers",
-    "Initialized",
-    "Ready",
-    "ContainersReady",
-    "PodScheduled",
-    "PodResizePending",
-    "PodResizeInProgress",
-    "AllContainersRestarting",
-];
 /// Written by others too; the agent sends it only with the transition to a terminal phase.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
@@ -30,7 +20,7 @@ fn phase(status: &PodStatus) -> &str {
 
 /// The API server's status with the agent's own parts in it. While containers of the pod `may_run`, a pod that has not
 /// ended is not said to have: phase, reason and message stay, the rest goes (POD-35).
-pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool) -> PodStatus {
+pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool, gates: StatusGates) -> PodStatus {
     let ends = is_terminal(phase(own)) && !is_terminal(phase(api));
     let (phase, reason, message) = if is_terminal(phase(api)) || (ends && may_run) {
         (&api.phase, &api.reason, &api.message)
@@ -41,7 +31,7 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool) -> PodStatus {
         phase: phase.clone(),
         reason: reason.clone(),
         message: message.clone(),
-        conditions: Some(conditions(api, own, ends && !may_run)).filter(|all| !all.is_empty()),
+        conditions: Some(conditions(api, own, ends && !may_run, gates)).filter(|all| !all.is_empty()),
         container_statuses: own.container_statuses.clone().or_else(|| api.container_statuses.clone()),
         init_container_statuses: own.init_container_statuses.clone().or_else(|| api.init_container_statuses.clone()),
         ephemeral_container_statuses: own
@@ -66,14 +56,14 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool) -> PodStatus {
 }
 
 /// In the API server's order, so that nothing moves; what is new comes last.
-fn conditions(api: &PodStatus, own: &PodStatus, ends: bool) -> Vec<PodCondition> {
-    let is_sent = |kind: &str| OWNED.contains(&kind) || (kind == DISRUPTION_TARGET && ends);
+fn conditions(api: &PodStatus, own: &PodStatus, ends: bool, gates: StatusGates) -> Vec<PodCondition> {
+    let is_sent = |kind: &str| gates.own(kind) || (kind == DISRUPTION_TARGET && ends);
     let owns: Vec<&PodCondition> = own.conditions.iter().flatten().filter(|one| is_sent(&one.type_)).collect();
     let mut merged = Vec::new();
     for known in api.conditions.iter().flatten() {
         match owns.iter().find(|one| one.type_ == known.type_) {
             Some(one) => merged.push((*one).clone()),
-            None if OWNED.contains(&known.type_.as_str()) => {} // No longer so.
+            None if gates.own(&known.type_) => {} // No longer so.
             None => merged.push(known.clone()),
         }
     }

@@ -23,6 +23,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::pod_phase::{PENDING, is_terminal};
 use crate::logic::pods::pod_roster::full_name;
+use crate::logic::status::status_gates::StatusGates;
 use untaken::Tried;
 
 pub use call::{Answer, Call, Order, Own};
@@ -121,6 +122,8 @@ pub struct StatusSync {
     looks: u64,
     /// The pods that wait for something else in the API server than before.
     waits_changed: BTreeSet<PodUid>,
+    /// Which parts of a status are the agent's own.
+    gates: StatusGates,
 }
 
 /// Whether the pod is a mirror.
@@ -147,6 +150,11 @@ fn version(pod: &Pod) -> Option<u64> {
 }
 
 impl StatusSync {
+    /// An agent that tells these parts of statuses.
+    pub fn telling(gates: StatusGates) -> Self {
+        Self { gates, ..Self::default() }
+    }
+
     /// A worker told its pod's status.
     pub fn own(&mut self, uid: &PodUid, own: Own) {
         if own.is_static {
@@ -473,7 +481,7 @@ impl StatusSync {
 
     fn desired(&self, entry: &Entry, shown: &PodStatus, is_static: bool) -> PodStatus {
         let status = match &entry.own {
-            Some(own) => merge::merged(shown, &own.status, own.may_run && !entry.finished),
+            Some(own) => merge::merged(shown, &own.status, own.may_run && !entry.finished, self.gates),
             None => shown.clone(),
         };
         if entry.finished { merge::finished(status, is_static) } else { status }

@@ -530,7 +530,7 @@ mod properties {
     proptest! {
         #[test]
         fn a_patch_makes_of_the_old_status_the_new_one(old in any_status(), new in any_status(), may_run: bool) {
-            let wanted = merged(&old, &new, may_run);
+            let wanted = merged(&old, &new, may_run, StatusGates::default());
             match patch(&old, &wanted, "u1") {
                 None => prop_assert_eq!(&old, &wanted),
                 Some(body) => {
@@ -539,13 +539,13 @@ mod properties {
                     prop_assert!(lists.all(|(_, value)| value.as_array().is_none_or(|list| !list.is_empty())));
                 }
             }
-            prop_assert_eq!(merged(&wanted, &new, may_run), wanted, "a second time nothing changes");
+            prop_assert_eq!(merged(&wanted, &new, may_run, StatusGates::default()), wanted, "a second time nothing changes");
         }
 
         /// POD-35.
         #[test]
         fn a_pod_that_has_ended_in_the_api_never_comes_back(old in any_status(), new in any_status(), may_run: bool) {
-            let wanted = merged(&old, &new, may_run);
+            let wanted = merged(&old, &new, may_run, StatusGates::default());
             if is_terminal(old.phase.as_deref().unwrap_or_default()) {
                 prop_assert_eq!(&wanted.phase, &old.phase);
             }

@@ -46,10 +46,11 @@ impl PodManager {
             };
             let Verdict::NotYet { what, until } = verdict else { continue };
             let wait = PodWait::Admission(what, until);
+            let gates = self.args.worker_tools.settings.status;
             let view = PodView {
                 uid: uid.clone(),
                 pod: Arc::clone(pod),
-                status: Arc::new(waiting_status(pod, wait.to_string(), context.now())),
+                status: Arc::new(waiting_status(pod, gates, wait.to_string(), context.now())),
                 may_run: true,
                 is_over: false,
                 waiting: vec![wait].into(),

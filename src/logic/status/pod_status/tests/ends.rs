@@ -92,10 +92,26 @@ fn a_lost_container_keeps_its_own_end_as_its_last_state() {
 fn a_problem_is_told_in_one_condition_alone() {
     let mut status = Setup::new("Always", &[], &["a"]).status();
     let problem = Some("waits for its cgroup".to_owned());
-    set_problem(&mut status, problem.clone());
+    set_problem(&mut status, StatusGates::default(), problem.clone());
     for condition in status.conditions.iter().flatten() {
         assert_eq!(condition.message == problem, condition.type_ == "PodReadyToStartContainers", "{condition:?}");
     }
+}
+
+/// POD-16, PAIN-11: the condition is another's then, which stays as the API has it.
+#[test]
+fn without_its_gate_the_condition_of_the_sandbox_is_not_told() {
+    let mut setup = Setup::new("Always", &[], &["a"]);
+    setup.gates.ready_to_start = false;
+    let kinds = |status: &PodStatus| -> Vec<String> {
+        status.conditions.iter().flatten().map(|condition| condition.type_.clone()).collect()
+    };
+    assert_eq!(kinds(&setup.status()), ["Initialized", "Ready", "ContainersReady", "PodScheduled"]);
+    let other = PodCondition { type_: "PodReadyToStartContainers".to_owned(), ..PodCondition::default() };
+    setup.pod.status = Some(PodStatus { conditions: Some(vec![other.clone()]), ..PodStatus::default() });
+    let mut status = setup.status();
+    set_problem(&mut status, setup.gates, Some("waits for its cgroup".to_owned()));
+    assert_eq!(condition(&status, "PodReadyToStartContainers"), &other);
 }
 
 #[test]

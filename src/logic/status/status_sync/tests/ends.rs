@@ -66,10 +66,11 @@ fn of_each_field_the_agents_own_counts_and_the_api_servers_where_it_has_none() {
         "initContainerStatuses": [{"name": "b", "image": "i", "imageID": "", "ready": true, "restartCount": 0}],
         "ephemeralContainerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0}],
     }));
-    assert_eq!(merged(&PodStatus::default(), &full, true), full);
+    assert_eq!(merged(&PodStatus::default(), &full, true, StatusGates::default()), full);
     // Fields that the agent has no word for stay; its word on the phase, the conditions and the addresses is that there
     // is none.
-    let (none, kept) = (PodStatus::default(), merged(&full, &PodStatus::default(), true));
+    let none = PodStatus::default();
+    let kept = merged(&full, &none, true, StatusGates::default());
     let expected = PodStatus {
         phase: none.phase,
         reason: none.reason,
@@ -89,12 +90,29 @@ fn a_disruption_is_told_with_the_end_and_others_conditions_never() {
     let (api, running) = (status(json!({"phase": "Running"})), json!({"phase": "Running", "conditions": conditions}));
     let failed = json!({"phase": "Failed", "conditions": conditions});
     let told = |own: &Value, may_run| -> Vec<String> {
-        let merged = merged(&api, &status(own.clone()), may_run);
+        let merged = merged(&api, &status(own.clone()), may_run, StatusGates::default());
         merged.conditions.into_iter().flatten().map(|one| one.type_).collect()
     };
     assert_eq!(told(&running, true), Vec::<String>::new());
     assert_eq!(told(&failed, true), Vec::<String>::new(), "it is not told to have ended yet");
     assert_eq!(told(&failed, false), ["DisruptionTarget"]);
+}
+
+/// POD-34: with the gate off the condition is another's, and stays as the API server has it.
+#[test]
+fn the_condition_of_the_sandbox_stays_as_it_is_where_its_gate_is_off() {
+    let shown = [condition("PodReadyToStartContainers", "True"), condition("Initialized", "True")];
+    let api = status(json!({"conditions": shown}));
+    let own = status(json!({"conditions": [condition("Initialized", "False")]}));
+    let told = |gates: StatusGates| {
+        let merged = merged(&api, &own, true, gates);
+        merged.conditions.into_iter().flatten().map(|one| (one.type_, one.status)).collect::<Vec<_>>()
+    };
+    let pair = |kind: &str, status: &str| (kind.to_owned(), status.to_owned());
+    let off = StatusGates { ready_to_start: false };
+    let kept = [pair("PodReadyToStartContainers", "True"), pair("Initialized", "False")];
+    assert_eq!(told(off), kept);
+    assert_eq!(told(StatusGates::default()), kept[1..], "the agent's own, and told no longer");
 }
 
 /// A pod may have gone while its worker's supervisor was away: it is over, and those that are known are not.
