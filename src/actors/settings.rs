@@ -153,6 +153,8 @@ pub struct SourceSettings {
     pub http_check_period: Duration,
     /// Whether static pods may name ConfigMaps and Secrets.
     pub references: References,
+    /// Gate `UserNamespacesHostNetworkSupport`: pods with `hostUsers: false` may be on the host's network.
+    pub host_network_users: bool,
 }
 
 impl Default for SourceSettings {
@@ -164,6 +166,7 @@ impl Default for SourceSettings {
             file_check_period: period,
             http_check_period: period,
             references: References::Refused,
+            host_network_users: false,
         }
     }
 }

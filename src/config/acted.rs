@@ -57,7 +57,6 @@ pub const IGNORED_GATES: &[(&str, bool)] = &[
     ("PreventStaticPodAPIReferences", true),
     ("RuntimeClassInImageCriApi", false),
     ("TaintTolerationComparisonOperators", true),
-    ("UserNamespacesHostNetworkSupport", false),
     ("WatchListClient", true),
 ];
 

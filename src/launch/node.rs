@@ -11,9 +11,7 @@ use crate::logic::formats::cpu_list::CpuList;
 use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::network::node_addresses::AddressSettings;
 use crate::logic::node::node_object::{NodeIdentity, go_architecture};
-use crate::logic::node::node_status::{
-    CapacitySettings, DECLARED_FEATURES, StatusSettings, USER_NAMESPACES_HOST_NETWORK,
-};
+use crate::logic::node::node_status::{CapacitySettings, DECLARED_FEATURES, StatusSettings};
 use crate::logic::node::shutdown::{ShutdownPeriod, ShutdownSettings, two_periods};
 use crate::logic::resources::portion::Portion;
 use crate::logic::resources::{CPU, ResourceList};
@@ -158,9 +156,9 @@ pub(super) fn reservations(config: &Config) -> Result<[ResourceList; 2], String>
     Ok([kube, system])
 }
 
-/// To declare a feature has the cluster rely on it: what the agent does not have yet is left out, whatever its gate.
+/// To declare a feature has the cluster rely on it. The runtime's part in one of them is looked at later.
 fn declared_features(invocation: &Invocation) -> Option<Vec<String>> {
-    let on = |name: &&&str| invocation.gates.enabled(name) && **name != USER_NAMESPACES_HOST_NETWORK;
+    let on = |name: &&&str| invocation.gates.enabled(name);
     let names = DECLARED_FEATURES.iter().filter(on).map(|name| (*name).to_owned()).collect();
     invocation.gates.enabled("NodeDeclaredFeatures").then_some(names)
 }
@@ -197,6 +195,8 @@ mod tests {
             "RestartAllContainersOnContainerExits",
         ];
         assert_eq!(status.declared_features, Some(declared.map(str::to_owned).to_vec()));
+        let all = settings_of(&["--feature-gates=UserNamespacesHostNetworkSupport=true"]).status.declared_features;
+        assert_eq!(all, Some(DECLARED_FEATURES.iter().map(|name| (*name).to_owned()).collect()));
     }
 
     /// CFG-43.

@@ -167,6 +167,7 @@ fn sources(invocation: &Invocation) -> Result<SourceSettings, String> {
         file_check_period: period("file check frequency", config.file_check_frequency)?,
         http_check_period: period("http check frequency", config.http_check_frequency)?,
         references: if is_local { References::Local } else { References::Refused },
+        host_network_users: invocation.gates.enabled("UserNamespacesHostNetworkSupport"),
     })
 }
 
@@ -492,6 +493,12 @@ mod tests {
             let invocation = invocation(&["--feature-gates", gates]);
             let host = crate::launch::host::facts(&invocation).expect("told");
             assert_eq!(dns(&invocation, &host).naming().ignores_override, ignores, "{gates}");
+        }
+        for (gates, expected) in
+            [("MemoryQoS=true", false), ("AllAlpha=true", true), ("UserNamespacesHostNetworkSupport=true", true)]
+        {
+            let sources = sources(&invocation(&["--feature-gates", gates])).expect("good");
+            assert_eq!(sources.host_network_users, expected, "{gates}");
         }
         for (gates, expected) in [
             ("MemoryQoS=true", StatusGates::default()),

@@ -173,6 +173,7 @@ impl RuntimeMonitor {
         let is_able = |handler: &HandlerFact| handler.name.is_empty() && handler.recursive_read_only_mounts;
         health.recursive_read_only = self.able.as_ref().map(|able| able.handlers.iter().any(is_able));
         health.groups_policy = self.able.as_ref().map(|able| able.supplemental_groups_policy);
+        health.host_network_users = self.able.as_ref().map(|able| able.user_namespaces_host_network);
         health.user_namespaces = Arc::clone(&self.user_namespaces);
         if health.runtime_problem.is_none() {
             health.runtime_problem.clone_from(&self.pleg_problem);

@@ -17,8 +17,8 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
+use crate::logic::manifest::gates::ManifestGates;
 use crate::logic::manifest::references::References;
-use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::manifest::{Source, check_static_with, claimed_name};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
@@ -59,8 +59,8 @@ pub struct Args {
     pub folder: Option<Arc<dyn ManifestFolder>>,
     /// `fileCheckFrequency`.
     pub check_period: Duration,
-    /// Gates about the restart policies of containers.
-    pub restart_gates: RestartGates,
+    /// Gates by which pods are refused.
+    pub gates: ManifestGates,
     /// Whether pods may name ConfigMaps and Secrets.
     pub references: References,
     /// Hears of all pods.
@@ -276,7 +276,7 @@ impl FileSource {
             other => other.and_then(|known| known.newest().map(|(_, pod)| Arc::clone(pod))),
         };
         let (source, node) = (Source::File { path: path.to_string() }, &self.args.node_name);
-        let gates = self.args.restart_gates;
+        let gates = self.args.gates;
         let pod = match check_static_with(&content, &source, node, self.args.references)
             .and_then(|checked| checked.within(gates))
         {

@@ -14,8 +14,8 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
+use crate::logic::manifest::gates::ManifestGates;
 use crate::logic::manifest::references::References;
-use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::manifest::{Checked, Source, check_static_list_with, claimed_name};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::log_level::LogLevel;
@@ -35,8 +35,8 @@ pub struct Args {
     pub url_text: String,
     /// `httpCheckFrequency`.
     pub check_period: Duration,
-    /// Gates about the restart policies of containers.
-    pub restart_gates: RestartGates,
+    /// Gates by which pods are refused.
+    pub gates: ManifestGates,
     /// Whether pods may name ConfigMaps and Secrets.
     pub references: References,
     /// Hears of all pods.
@@ -127,7 +127,7 @@ impl HttpSource {
             self.told = Some(BTreeMap::new());
         } else {
             let source = Source::Http { url: url.clone() };
-            let gates = self.args.restart_gates;
+            let gates = self.args.gates;
             let within =
                 |all: Vec<Checked>| all.into_iter().map(|checked| checked.within(gates)).collect::<Result<Vec<_>, _>>();
             match check_static_list_with(body, &source, &self.args.node_name, self.args.references).and_then(within) {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::actors::agent::Agent;
+use crate::actors::settings::Settings;
 use crate::actors::sources::{api, file, http};
+use crate::logic::manifest::gates::ManifestGates;
 
 /// Of `ApiSource`.
 pub fn api_source_args(agent: &Agent) -> api::Args {
@@ -27,7 +29,7 @@ pub fn file_source_args(agent: &Agent) -> file::Args {
         node_name: settings.node_name.clone(),
         folder: agent.adapters.sources.folder.clone(),
         check_period: settings.sources.file_check_period,
-        restart_gates: settings.pods.restart_gates,
+        gates: manifest_gates(settings),
         references: settings.sources.references,
         pod_manager: agent.directory.pod_manager.clone(),
         status_manager: agent.directory.status_manager.clone(),
@@ -42,10 +44,15 @@ pub fn http_source_args(agent: &Agent) -> http::Args {
         url: agent.adapters.sources.url.clone(),
         url_text: settings.sources.url.clone(),
         check_period: settings.sources.http_check_period,
-        restart_gates: settings.pods.restart_gates,
+        gates: manifest_gates(settings),
         references: settings.sources.references,
         pod_manager: to.pod_manager.clone(),
         status_manager: to.status_manager.clone(),
         event_recorder: to.event_recorder.clone(),
     }
+}
+
+fn manifest_gates(settings: &Settings) -> ManifestGates {
+    let host_network_users = settings.sources.host_network_users;
+    ManifestGates { restarts: settings.pods.restart_gates, host_network_users }
 }

@@ -12,11 +12,12 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::logic::manifest::gates::ManifestGates;
 use crate::logic::manifest::references::References;
-use crate::logic::manifest::restart_gates::RestartGates;
 
 pub mod decode;
 pub mod defaults;
+pub mod gates;
 pub mod identity;
 pub mod references;
 pub mod restart_gates;
@@ -46,7 +47,7 @@ impl Checked {
     ///
     /// # Errors
     /// The API server's refusal of it.
-    pub fn within(self, gates: RestartGates) -> Result<Self, ManifestError> {
+    pub fn within(self, gates: ManifestGates) -> Result<Self, ManifestError> {
         let refused = gates.refusals(&self.pod);
         if refused.is_empty() { Ok(self) } else { Err(ManifestError::Invalid(refused)) }
     }

@@ -47,6 +47,19 @@ fn json_is_as_good_as_yaml_and_gives_the_same_pod() {
     assert_eq!(check(json), check(WEB));
 }
 
+/// POD-27: the gate `UserNamespacesHostNetworkSupport`.
+#[test]
+fn a_user_namespace_on_the_hosts_network_is_let_in_by_its_gate() {
+    let text = WEB.replace("spec:\n", "spec:\n  hostUsers: false\n  hostNetwork: true\n");
+    let refusal = |host_network_users| {
+        let gates = ManifestGates { host_network_users, ..ManifestGates::default() };
+        check(&text).and_then(|checked| checked.within(gates)).err().map(|error| error.to_string())
+    };
+    assert_eq!(refusal(true), None);
+    let why = "invalid pod: [spec.hostNetwork: Forbidden: when `hostUsers` is false]";
+    assert_eq!(refusal(false).as_deref(), Some(why));
+}
+
 #[test]
 fn typos_and_further_documents_are_told() {
     let text = format!(

@@ -44,6 +44,8 @@ pub struct RuntimeHealth {
     pub recursive_read_only: Option<bool>,
     /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until a ready runtime said so.
     pub groups_policy: Option<bool>,
+    /// Whether the runtime can do user namespaces on the host's network; `None` until a ready runtime said so.
+    pub host_network_users: Option<bool>,
     /// The runtime's handlers by name, and whether each can do user namespaces; none until a ready runtime said so.
     pub user_namespaces: Arc<BTreeMap<String, bool>>,
 }

@@ -87,9 +87,12 @@ pub struct NodeAbilities {
     pub app_armor: bool,
     /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until it was asked.
     pub groups_policy: Option<bool>,
+    /// Whether the runtime can do user namespaces on the host's network; `None` until it was asked.
+    pub host_network_users: Option<bool>,
     /// The trouble of the node itself.
     pub trouble: NodeTrouble,
-    /// Features that the node declares; `None` where it declares nothing at all (gate `NodeDeclaredFeatures`).
+    /// Features that the node declares, as far as the runtime can do them; `None` where it declares nothing at all (gate
+    /// `NodeDeclaredFeatures`).
     pub declared: Option<Vec<String>>,
 }
 
@@ -516,6 +519,9 @@ fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
             "Failed to admit pod as the OS field doesn't match node OS",
         ));
     }
+    if declared_features::awaits_runtime(pod, abilities) {
+        return Some(not_yet(AdmissionWait::RuntimeFeatures));
+    }
     let policy = spec.security_context.as_ref().and_then(|context| context.supplemental_groups_policy.as_deref());
     match (policy, abilities.groups_policy) {
         (Some("Strict"), None) => Some(not_yet(AdmissionWait::RuntimeFeatures)),
@@ -537,7 +543,7 @@ fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
     if has_pod_level_resources(pod) && !abilities.pod_level {
         return never(AdmissionReason::PodLevelResourcesNotSupported, "PodLevelResources feature gate is disabled");
     }
-    if let Some(message) = declared_features::refusal(pod, abilities.declared.as_deref()) {
+    if let Some(message) = declared_features::refusal(pod, abilities) {
         return never(AdmissionReason::PodFeatureUnsupported, message);
     }
     if abilities.trouble.shuts_down {

@@ -60,6 +60,7 @@ impl PodManager {
             app_armor: settings.app_armor,
             trouble: self.trouble,
             groups_policy: self.workers.health().groups_policy,
+            host_network_users: self.workers.health().host_network_users,
             declared: settings.declared_features.clone(),
         }
     }

@@ -349,7 +349,8 @@ impl Workers {
 
     /// Takes the runtime's health; says whether it can do other things now.
     pub(super) fn take_health(&mut self, health: RuntimeHealth, context: &mut Context<PodManagerMsg>) -> bool {
-        let is_able = self.health.groups_policy != health.groups_policy;
+        let abilities = |health: &RuntimeHealth| (health.groups_policy, health.host_network_users);
+        let is_able = abilities(&self.health) != abilities(&health);
         self.health = health.clone();
         self.tell_all(&|| PodWorkerMsg::HealthChanged(health.clone()), context);
         is_able

@@ -296,13 +296,13 @@ fn host_aliases(aliases: &[HostAlias], path: &FieldPath, errors: &mut Errors) {
     }
 }
 
-/// Upstream restricts user namespaces beside the host's other namespaces, and spells two of the fields with capitals.
+/// Upstream restricts user namespaces beside the host's other namespaces, and spells these fields with capitals. The host's
+/// network is a matter of a gate (`manifest::gates`).
 fn host_users(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
     if spec.host_users != Some(false) {
         return;
     }
-    for (field, is_host) in [("hostNetwork", spec.host_network), ("HostPID", spec.host_pid), ("HostIPC", spec.host_ipc)]
-    {
+    for (field, is_host) in [("HostPID", spec.host_pid), ("HostIPC", spec.host_ipc)] {
         if is_host == Some(true) {
             errors.forbidden(&path.child(field), "when `hostUsers` is false");
         }

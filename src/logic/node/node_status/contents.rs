@@ -23,7 +23,7 @@ pub const DECLARED_FEATURES: &[&str] = &[
     USER_NAMESPACES_HOST_NETWORK,
 ];
 /// The one of them that the runtime must be able to do, too.
-pub const USER_NAMESPACES_HOST_NETWORK: &str = "UserNamespacesHostNetworkSupport";
+const USER_NAMESPACES_HOST_NETWORK: &str = "UserNamespacesHostNetworkSupport";
 
 /// Kernel and operating system.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

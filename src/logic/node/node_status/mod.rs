@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Node;
 pub use capacity::{CapacitySettings, DeviceResources, Machine, PODS, allocatable};
 pub use compare::has_changed;
 pub use conditions::{READY, condition_status, is_ready};
-pub use contents::{DECLARED_FEATURES, HandlerFact, ImageFact, RuntimeFact, USER_NAMESPACES_HOST_NETWORK, Versions};
+pub use contents::{DECLARED_FEATURES, HandlerFact, ImageFact, RuntimeFact, Versions};
 pub use patch::status_patch;
 #[cfg(test)]
 pub(crate) use patch::tests::apply as apply_patch;

@@ -2,10 +2,13 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
+use super::NodeAbilities;
 use crate::logic::model::restart_policy::{ALWAYS, could_restart_all};
 
-/// The feature that a new pod may rely on.
+/// The feature of a rule that has all containers start over.
 const RESTART_ALL: &str = "RestartAllContainersOnContainerExits";
+/// The feature of a pod with a user namespace of its own on the host's network. The runtime has to help.
+const HOST_NETWORK_USERS: &str = "UserNamespacesHostNetworkSupport";
 /// The feature that a change of a pod's own resources relies on.
 const POD_RESIZE: &str = "InPlacePodLevelResourcesVerticalScaling";
 /// The feature that a change of an init container's resources relies on.
@@ -13,9 +16,24 @@ const INIT_RESIZE: &str = "InPlacePodVerticalScalingInitContainers";
 
 /// Why a new pod is refused: the node does not declare what it relies on. A node that declares nothing at all asks for
 /// nothing. Other features that pods may rely on are refused by their own fields.
-pub(super) fn refusal(pod: &Pod, declared: Option<&[String]>) -> Option<String> {
-    let relies = pod.spec.as_ref().is_some_and(could_restart_all);
-    missing(relies.then_some(RESTART_ALL), declared)
+pub(super) fn refusal(pod: &Pod, abilities: &NodeAbilities) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let restarts = could_restart_all(spec).then_some(RESTART_ALL);
+    let users = is_on_host_network(spec).then_some(HOST_NETWORK_USERS);
+    let is_able = |name: &str| name != HOST_NETWORK_USERS || abilities.host_network_users == Some(true);
+    let declared = abilities.declared.as_ref()?.iter().filter(|name| is_able(name)).cloned().collect::<Vec<_>>();
+    missing(restarts.into_iter().chain(users), Some(&declared))
+}
+
+/// Whether the node declares what the pod relies on as soon as the runtime says that it can do it.
+pub(super) fn awaits_runtime(pod: &Pod, abilities: &NodeAbilities) -> bool {
+    let declares = abilities.declared.iter().flatten().any(|name| name == HOST_NETWORK_USERS);
+    declares && abilities.host_network_users.is_none() && pod.spec.as_ref().is_some_and(is_on_host_network)
+}
+
+/// Whether the pod has a user namespace of its own on the host's network.
+fn is_on_host_network(spec: &PodSpec) -> bool {
+    spec.host_users == Some(false) && spec.host_network == Some(true)
 }
 
 /// The message about a pod that was changed in a way that the node does not declare. The change stands.
@@ -58,12 +76,32 @@ mod tests {
             "containers": [{ "name": "a" }], "initContainers": [{ "name": "i", "restartPolicyRules": rule }],
         }));
         let why = "Pod requires node features that are not available: RestartAllContainersOnContainerExits";
+        let refused = |pod: &Pod, declared: Option<Vec<String>>| {
+            refusal(pod, &NodeAbilities { declared, ..NodeAbilities::default() })
+        };
         for relying in [&relying, &in_init] {
-            assert_eq!(refusal(relying, Some(&[])).as_deref(), Some(why));
-            assert_eq!(refusal(relying, Some(&[RESTART_ALL.to_owned()])), None);
-            assert_eq!(refusal(relying, None), None, "such a node declares nothing");
+            assert_eq!(refused(relying, Some(vec![])).as_deref(), Some(why));
+            assert_eq!(refused(relying, Some(vec![RESTART_ALL.to_owned()])), None);
+            assert_eq!(refused(relying, None), None, "such a node declares nothing");
         }
-        assert_eq!(refusal(&pod(json!({ "containers": [{ "name": "a" }] })), Some(&[])), None);
+        assert_eq!(refused(&pod(json!({ "containers": [{ "name": "a" }] })), Some(vec![])), None);
+    }
+
+    /// POD-27, POD-31: the gate and the runtime both have to be able.
+    #[test]
+    fn a_user_namespace_on_the_hosts_network_waits_for_the_runtimes_word() {
+        let mixed = pod(json!({ "hostUsers": false, "hostNetwork": true, "containers": [{ "name": "a" }] }));
+        let judged = |pod: &Pod, on: bool, host_network_users: Option<bool>| {
+            let declared = Some(if on { vec![HOST_NETWORK_USERS.to_owned()] } else { vec![] });
+            let abilities = NodeAbilities { declared, host_network_users, ..NodeAbilities::default() };
+            (awaits_runtime(pod, &abilities), refusal(pod, &abilities).is_some())
+        };
+        assert_eq!(judged(&mixed, true, Some(true)), (false, false));
+        assert_eq!(judged(&mixed, true, Some(false)), (false, true));
+        assert!(judged(&mixed, true, None).0);
+        assert_eq!(judged(&mixed, false, None), (false, true), "nothing that the runtime says would help");
+        let apart = pod(json!({ "hostUsers": false, "containers": [{ "name": "a" }] }));
+        assert_eq!(judged(&apart, false, Some(false)), (false, false));
     }
 
     #[test]

@@ -302,6 +302,20 @@ fn a_strict_pod_waits_for_the_runtimes_word() {
     assert_eq!(verdict(Some(true)), "admitted");
 }
 
+/// PAIN-18, POD-27.
+#[test]
+fn a_user_namespace_on_the_hosts_network_waits_for_the_runtimes_word() {
+    let mixed = pod(json!({"tolerations": tolerant(), "hostUsers": false, "hostNetwork": true}));
+    let verdict = |host_network_users| {
+        let declared = Some(vec!["UserNamespacesHostNetworkSupport".to_owned()]);
+        let abilities = NodeAbilities { declared, host_network_users, ..NodeAbilities::default() };
+        name_of(judge(&mixed, Some(&node()), &abilities))
+    };
+    assert_eq!(verdict(None), "the runtime to say what it can do");
+    assert_eq!(verdict(Some(false)), "PodFeatureUnsupported");
+    assert_eq!(verdict(Some(true)), "admitted");
+}
+
 /// POD-32, RES-60.
 #[test]
 fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
