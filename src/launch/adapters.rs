@@ -91,7 +91,7 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
             volumes,
             prober: Arc::new(HostProber::new(Offer::from_environment())),
             ends: Arc::default(),
-            probe_store: Arc::new(ProbeStore::open(root_dir)),
+            probe_store: Arc::new(ProbeStore::open(root_dir).beginning(settings.pods.status_gates.restart_shows)),
         },
         plugins,
         logs: LogAdapters {

@@ -258,7 +258,10 @@ fn restart_gates(invocation: &Invocation) -> RestartGates {
 }
 
 fn status_gates(invocation: &Invocation) -> StatusGates {
-    StatusGates { ready_to_start: invocation.gates.enabled("PodReadyToStartContainersCondition") }
+    StatusGates {
+        ready_to_start: invocation.gates.enabled("PodReadyToStartContainersCondition"),
+        restart_shows: invocation.gates.enabled("ChangeContainerStatusOnKubeletRestart"),
+    }
 }
 
 fn image_verification(invocation: &Invocation) -> VerificationPolicy {
@@ -502,7 +505,14 @@ mod tests {
         }
         for (gates, expected) in [
             ("MemoryQoS=true", StatusGates::default()),
-            ("PodReadyToStartContainersCondition=false", StatusGates { ready_to_start: false }),
+            (
+                "ChangeContainerStatusOnKubeletRestart=true",
+                StatusGates { restart_shows: true, ..StatusGates::default() },
+            ),
+            (
+                "PodReadyToStartContainersCondition=false",
+                StatusGates { ready_to_start: false, ..StatusGates::default() },
+            ),
         ] {
             assert_eq!(status_gates(&invocation(&["--feature-gates", gates])), expected, "{gates}");
         }

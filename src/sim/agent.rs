@@ -258,7 +258,7 @@ impl Incarnation {
                 volumes: outlet.clone(),
                 prober: outlet.clone(),
                 ends: Arc::default(),
-                probe_store: Arc::new(outlet.probe_store()),
+                probe_store: Arc::new(outlet.probe_store().beginning(settings.pods.status_gates.restart_shows)),
             },
             plugins: if has_plugins { plugins(&outlet) } else { PluginAdapters::none() },
             logs: LogAdapters { containers: outlet.clone(), reader: outlet.clone(), node: outlet.clone() },

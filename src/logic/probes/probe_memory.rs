@@ -132,6 +132,16 @@ impl ProbeMemory {
         self.pods.remove(uid).is_some()
     }
 
+    /// Forgets readiness and startup of all pods; says whether there was anything. What is known of liveness shows in no
+    /// status.
+    pub fn forget_states(&mut self) -> bool {
+        let count = |pods: &BTreeMap<PodUid, PodMemory>| pods.values().map(BTreeMap::len).sum::<usize>();
+        let before = count(&self.pods);
+        self.pods.values_mut().for_each(|pod| pod.retain(|(_, kind), _| *kind == ProbeKind::Liveness));
+        self.pods.retain(|_, pod| !pod.is_empty());
+        count(&self.pods) != before
+    }
+
     /// Forgets all others; says whether there were any.
     pub fn keep_only(&mut self, known: &BTreeSet<PodUid>) -> bool {
         let before = self.pods.len();
@@ -160,6 +170,19 @@ mod tests {
         assert_eq!(results.readiness.into_iter().collect::<Vec<_>>(), [(ContainerId::from("a"), true)]);
         assert!(results.liveness.is_empty() && results.startup.is_empty());
         assert_eq!(memory.results(&other).startup.len(), 1);
+    }
+
+    #[test]
+    fn readiness_and_startup_can_be_forgotten_alone() {
+        let uid = PodUid::from("one");
+        let mut memory = ProbeMemory::default();
+        memory.note(&uid, "web", ProbeKind::Liveness, kept("a", Some(true), 2, 8));
+        assert!(!memory.forget_states());
+        let liveness = memory.clone();
+        memory.note(&uid, "web", ProbeKind::Readiness, kept("a", Some(true), 1, 7));
+        memory.note(&PodUid::from("other"), "web", ProbeKind::Startup, kept("b", Some(true), 1, 9));
+        assert!(memory.forget_states());
+        assert_eq!(memory, liveness);
     }
 
     /// Probes that go on as they were cost no writing.

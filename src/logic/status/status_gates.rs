@@ -15,17 +15,20 @@ const OWNED: [&str; 8] = [
     "AllContainersRestarting",
 ];
 
-/// Which parts of a status the agent tells.
+/// Which parts of a status the agent tells, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusGates {
     /// Gate `PodReadyToStartContainersCondition`. Off, the condition is another's: the agent keeps it as the API has it.
     pub ready_to_start: bool,
+    /// Gate `ChangeContainerStatusOnKubeletRestart`. On, an agent that starts does not know of a running container whether it
+    /// is started and ready until its probes say so.
+    pub restart_shows: bool,
 }
 
 impl Default for StatusGates {
     /// Upstream's defaults.
     fn default() -> Self {
-        Self { ready_to_start: true }
+        Self { ready_to_start: true, restart_shows: false }
     }
 }
 

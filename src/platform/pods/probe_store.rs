@@ -66,6 +66,15 @@ impl ProbeStore {
         Self::new(&bytes, Arc::new(KeptFile { path }))
     }
 
+    /// The store as an agent begins with it: with `anew`, nothing is known of readiness and startup (gate
+    /// `ChangeContainerStatusOnKubeletRestart`).
+    pub fn beginning(self, anew: bool) -> Self {
+        if anew {
+            self.change(ProbeMemory::forget_states);
+        }
+        self
+    }
+
     /// The memory of the pod's probes.
     pub fn of(&self, uid: &PodUid) -> PodMemory {
         self.lock().memory.of(uid)

@@ -159,36 +159,63 @@ fn probe(word: &str, more: Value) -> Value {
     probe
 }
 
+/// The words of the next agent on a ready pod: after the kill of one that is younger than the pod's readiness, and of one
+/// that is older by far.
+fn words_of_next_agents(seed: u64, options: Options) -> [Vec<bool>; 2] {
+    let cluster = options.cluster;
+    simulate_with(seed, options, move |world| async move {
+        let slow = json!({ "periodSeconds": 30, "failureThreshold": 3 });
+        let pod = SimPod::of("web", "run")
+            .field("startupProbe", probe("/ok", json!({ "periodSeconds": 1 })))
+            .field("readinessProbe", probe("/ok", slow));
+        match cluster {
+            true => drop(world.create(&pod).expect("made")),
+            false => drop(world.put(&pod)),
+        }
+        world.start_agent();
+        world.settle().await;
+        let mut all = [vec![], vec![]];
+        for (age, words) in [0, 60].into_iter().zip(&mut all) {
+            world.sleep(seconds(age)).await;
+            world.kill_agent();
+            for _ in 0..4000 {
+                world.sleep(Duration::from_millis(10)).await;
+                words.extend(ready(&world).await);
+            }
+            assert!(words.len() > 1000, "{} words", words.len());
+        }
+        if cluster {
+            world.finish_cluster().await
+        } else {
+            world.finish().await
+        }
+        all
+    })
+}
+
 /// PAIN-16, PRB-23: what was ready and started is so in every word of the next agent, with and without an API server.
 #[test]
 fn a_ready_pod_is_ready_in_every_word_of_the_next_agent() {
     for (seed, cluster) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
-        simulate_with(seed, Options { cluster, ..Options::default() }, move |world| async move {
-            let slow = json!({ "periodSeconds": 30, "failureThreshold": 3 });
-            let pod = SimPod::of("web", "run")
-                .field("startupProbe", probe("/ok", json!({ "periodSeconds": 1 })))
-                .field("readinessProbe", probe("/ok", slow));
-            match cluster {
-                true => drop(world.create(&pod).expect("made")),
-                false => drop(world.put(&pod)),
-            }
-            world.start_agent();
-            world.settle().await;
-            // One that is younger than the agent, and one that is older by far.
-            for age in [0, 60] {
-                world.sleep(seconds(age)).await;
-                world.kill_agent();
-                let mut words = vec![];
-                for _ in 0..4000 {
-                    world.sleep(Duration::from_millis(10)).await;
-                    words.extend(ready(&world).await);
-                }
-                assert!(words.len() > 1000, "{} words", words.len());
-                assert!(words.iter().all(|ready| *ready), "it flickered after {age} s");
-            }
-            if cluster { world.finish_cluster().await } else { world.finish().await }
-        });
+        let words = words_of_next_agents(seed, Options { cluster, ..Options::default() });
+        assert!(words.iter().flatten().all(|ready| *ready), "seed {seed}: it flickered");
     }
+}
+
+/// PRB-23: the gate `ChangeContainerStatusOnKubeletRestart`.
+#[test]
+fn a_ready_pod_is_unready_for_a_moment_where_a_restart_is_to_show() {
+    let of = |(seed, cluster)| {
+        let options = Options {
+            cluster,
+            settings: |settings| settings.pods.status_gates.restart_shows = true,
+            ..Options::default()
+        };
+        words_of_next_agents(seed, options)
+    };
+    let all: Vec<_> = (0..3).flat_map(|seed| [(seed, false), (seed, true)]).flat_map(of).collect();
+    assert!(all.iter().any(|words| words.contains(&false)), "nobody saw the restarts");
+    assert!(all.iter().all(|words| words.last() == Some(&true)), "its probes succeed");
 }
 
 /// PAIN-16: whoever waits until a new agent knows its pods finds all of them then. It finds those of every source, also

@@ -51,7 +51,7 @@ const SAVE_RETRY: Duration = Duration::from_secs(30);
 
 /// The actor's arguments.
 pub struct Args {
-    /// When the agent started: containers that ran before are not probed as new ones.
+    /// When the agent started: containers that ran before are not probed as new ones. The epoch where all of them are.
     pub agent_started: Moment,
     /// Runs commands in containers.
     pub runtime: Arc<dyn RuntimeService>,

@@ -53,7 +53,8 @@ fn is_started(input: &StatusInput<'_>, container: Option<&Container>, status: &C
         return *result;
     }
     // `started` still holds the value of this very container from before.
-    status.started == Some(true) || container.is_none_or(|container| container.startup_probe.is_none())
+    let was_started = !input.gates.restart_shows && status.started == Some(true);
+    was_started || container.is_none_or(|container| container.startup_probe.is_none())
 }
 
 /// Readiness of a container that runs and has started.
@@ -65,7 +66,7 @@ fn is_ready(input: &StatusInput<'_>, container: Option<&Container>, status: &Con
         Some(result) => *result,
         // An agent that has just started has no results. A ready container stays so until a probe says otherwise, and an unready
         // one does not become ready.
-        None => input.containers.adopted.contains(&id(status)) && was_pod_ready(input),
+        None => !input.gates.restart_shows && input.containers.adopted.contains(&id(status)) && was_pod_ready(input),
     }
 }
 

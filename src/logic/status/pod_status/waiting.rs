@@ -61,7 +61,7 @@ mod tests {
         };
         let pod = Pod { status: Some(status), ..Pod::default() };
         let waits = |gates| waiting_status(&pod, gates, "waits for room".to_owned(), Moment::EPOCH);
-        let silent = waits(StatusGates { ready_to_start: false });
+        let silent = waits(StatusGates { ready_to_start: false, ..StatusGates::default() });
         assert_eq!(Some(&silent), pod.status.as_ref(), "nothing is told of the condition");
         let waits = waits(StatusGates::default());
         let conditions = waits.conditions.expect("has some");

@@ -18,6 +18,31 @@ fn a_pod_without_regular_containers_stays_pending() {
     }
 }
 
+/// PRB-23: an agent that starts takes neither flag over from the one before where a gate says so.
+#[test]
+fn a_restart_of_the_agent_shows_where_its_gate_is_on() {
+    let running = instance("a", 0, ContainerState::Running, 0);
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![running]);
+    let (startup, readiness) = (Some(Probe::default()), Some(Probe::default()));
+    let container = &mut setup.spec().containers[0];
+    (container.startup_probe, container.readiness_probe) = (startup, readiness);
+    let id = ContainerId::from("a0");
+    setup.probes.startup.insert(id.clone(), true);
+    setup.probes.readiness.insert(id.clone(), true);
+    setup.pod.status = Some(setup.status());
+    (setup.probes, setup.adopted) = (ProbeResults::default(), [id.clone()].into());
+    let told = |setup: &Setup| {
+        let status = setup.status();
+        let a = of(&status, "a");
+        (a.started, a.ready)
+    };
+    assert_eq!(told(&setup), (Some(true), true));
+    setup.gates.restart_shows = true;
+    assert_eq!(told(&setup), (Some(false), false));
+    setup.probes.startup.insert(id, true);
+    assert_eq!(told(&setup), (Some(true), false));
+}
+
 #[test]
 fn a_status_tells_the_class_of_service() {
     assert_eq!(Setup::new("Always", &[], &["a"]).status().qos_class.as_deref(), Some("BestEffort"));

@@ -109,7 +109,7 @@ fn the_condition_of_the_sandbox_stays_as_it_is_where_its_gate_is_off() {
         merged.conditions.into_iter().flatten().map(|one| (one.type_, one.status)).collect::<Vec<_>>()
     };
     let pair = |kind: &str, status: &str| (kind.to_owned(), status.to_owned());
-    let off = StatusGates { ready_to_start: false };
+    let off = StatusGates { ready_to_start: false, ..StatusGates::default() };
     let kept = [pair("PodReadyToStartContainers", "True"), pair("Initialized", "False")];
     assert_eq!(told(off), kept);
     assert_eq!(told(StatusGates::default()), kept[1..], "the agent's own, and told no longer");
