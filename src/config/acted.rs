@@ -48,7 +48,6 @@ pub const IGNORED_GATES: &[(&str, bool)] = &[
     ("ClusterTrustBundle", true),
     ("ClusterTrustBundleProjection", true),
     ("ContextualLogging", true),
-    ("ImageVolumeWithDigest", false),
     ("NativeHistograms", false),
     ("PLEGOnDemandRelist", true),
     ("PodAndContainerStatsFromCRI", false),

@@ -261,6 +261,7 @@ fn status_gates(invocation: &Invocation) -> StatusGates {
     StatusGates {
         ready_to_start: invocation.gates.enabled("PodReadyToStartContainersCondition"),
         restart_shows: invocation.gates.enabled("ChangeContainerStatusOnKubeletRestart"),
+        image_references: invocation.gates.enabled("ImageVolumeWithDigest"),
     }
 }
 
@@ -509,6 +510,7 @@ mod tests {
                 "ChangeContainerStatusOnKubeletRestart=true",
                 StatusGates { restart_shows: true, ..StatusGates::default() },
             ),
+            ("ImageVolumeWithDigest=true", StatusGates { image_references: true, ..StatusGates::default() }),
             (
                 "PodReadyToStartContainersCondition=false",
                 StatusGates { ready_to_start: false, ..StatusGates::default() },

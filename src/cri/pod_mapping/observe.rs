@@ -1,9 +1,11 @@
 //! From the runtime's answers to a pod as decisions see it (CRI-14): labels tell whose a sandbox or container is,
 //! annotations tell hash and restart count; what is missing counts as nothing.
 
+use std::collections::BTreeMap;
+
 use super::labels;
 use crate::cri::types::{
-    Container, ContainerStatus, Labels, LinuxContainerResources, NamespaceMode, PodSandbox, PodSandboxStatus,
+    Container, ContainerStatus, Labels, LinuxContainerResources, Mount, NamespaceMode, PodSandbox, PodSandboxStatus,
 };
 use crate::logic::formats::go_text::clean_absolute;
 use crate::logic::model::ids::{FullName, PodUid, SandboxId};
@@ -36,6 +38,7 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId, stop_
             image_ref: status.image_ref.clone(),
             user,
             stop_signal: status.stop_signal.clone().filter(|_| stop_signals),
+            image_mounts: image_mounts(&status.mounts),
         },
         state: status.state,
         created_at: status.created_at,
@@ -47,6 +50,15 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId, stop_
         log_path: status.log_path.clone(),
         resources: status.resources.as_ref().and_then(runtime_resources),
     }
+}
+
+/// The references of images that are mounted, by path.
+fn image_mounts(mounts: &[Mount]) -> BTreeMap<String, String> {
+    let image = |mount: &Mount| {
+        let image = mount.image.as_ref().filter(|image| !image.image.is_empty())?;
+        Some((clean_absolute(&mount.container_path), image.image.clone()))
+    };
+    mounts.iter().filter_map(image).collect()
 }
 
 /// The runtime's CPU and memory; nothing where it says neither (upstream's `toKubeContainerResources`).

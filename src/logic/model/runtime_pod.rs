@@ -95,6 +95,8 @@ pub struct ContainerProcess {
     /// The signal that it is stopped with, by the API's name, where the runtime tells and the gate
     /// `ContainerStopSignals` lets it (KEP-4960).
     pub stop_signal: Option<String>,
+    /// Volumes of it that are images: by their clean path inside, the reference that the runtime has of each.
+    pub image_mounts: BTreeMap<String, String>,
 }
 
 impl ContainerProcess {

@@ -23,12 +23,14 @@ pub struct StatusGates {
     /// Gate `ChangeContainerStatusOnKubeletRestart`. On, an agent that starts does not know of a running container whether it
     /// is started and ready until its probes say so.
     pub restart_shows: bool,
+    /// Gate `ImageVolumeWithDigest`: mounts of image volumes name their images.
+    pub image_references: bool,
 }
 
 impl Default for StatusGates {
     /// Upstream's defaults.
     fn default() -> Self {
-        Self { ready_to_start: true, restart_shows: false }
+        Self { ready_to_start: true, restart_shows: false, image_references: false }
     }
 }
 

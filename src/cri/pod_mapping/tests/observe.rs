@@ -25,7 +25,14 @@ fn container_status(id: &str, created_at: i64, annotations: Labels) -> Container
         message: "why".into(),
         labels: labels(&[]),
         annotations,
-        mounts: vec![],
+        mounts: vec![
+            Mount { container_path: "/data".into(), host_path: "/srv".into(), ..Mount::default() },
+            Mount {
+                container_path: "/models/".into(),
+                image: Some(ImageSpec { image: "sha256:3".into(), ..ImageSpec::default() }),
+                ..Mount::default()
+            },
+        ],
         log_path: "/var/log/pods/x/app/0.log".into(),
         resources: Some(LinuxContainerResources {
             cpu_shares: 102,
@@ -75,6 +82,7 @@ fn a_container_is_known_by_its_annotations() {
             image_ref: "sha256:1".into(),
             user: Some((1, 2, vec![3])),
             stop_signal: Some("SIGUSR1".into()),
+            image_mounts: [("/models".into(), "sha256:3".into())].into(),
         },
         state: ContainerState::Exited,
         created_at: Moment(1),

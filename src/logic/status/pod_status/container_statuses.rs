@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{StatusInput, time};
+use crate::logic::formats::go_text::clean_absolute;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_pod::{ContainerState as RuntimeState, RuntimeContainer};
 use crate::logic::pods::pod_containers::ephemeral_containers;
@@ -16,6 +17,8 @@ const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
 pub(super) const RESTARTING_ALL: &str = "RestartingAllContainers";
 /// The exit code shown for such a container: an error.
 const EXIT_CODE_UNKNOWN: i32 = 137;
+/// The most characters of an image's reference that the API takes.
+const IMAGE_REF_MAX: usize = 256;
 /// So many bytes of termination messages a pod's status holds, shared evenly by its containers.
 const MESSAGES_MAX: usize = 12_288;
 
@@ -192,7 +195,7 @@ impl<'a> Subject<'a> {
             last_state: Some(self.last_state(same.is_some())),
             started: same.and_then(|same| same.started),
             stop_signal: newest.process.stop_signal.clone(),
-            volume_mounts: self.volume_mounts(),
+            volume_mounts: self.volume_mounts().map(|mounts| self.with_images(mounts, newest)),
             resources: Some(super::resources::of_container(self.input, self.container, newest, same)),
             allocated_resources: self.container.resources.as_ref().and_then(|resources| resources.requests.clone()),
             user: newest.process.user.as_ref().map(user),
@@ -286,6 +289,22 @@ impl<'a> Subject<'a> {
         }
         let mounts = self.container.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty())?;
         mounts.iter().map(|mount| self.volume_mount(mount)).collect()
+    }
+
+    /// The mounts, those of image volumes with the image that this instance has there.
+    fn with_images(&self, mut mounts: Vec<VolumeMountStatus>, newest: &RuntimeContainer) -> Vec<VolumeMountStatus> {
+        let is_image = |mount: &VolumeMountStatus| {
+            let mut volumes = self.spec.volumes.iter().flatten();
+            self.input.gates.image_references
+                && volumes.any(|volume| volume.name == mount.name && volume.image.is_some())
+        };
+        for mount in mounts.iter_mut().filter(|mount| is_image(mount)) {
+            let reference = newest.process.image_mounts.get(&clean_absolute(&mount.mount_path));
+            let Some(reference) = reference.filter(|reference| reference.len() <= IMAGE_REF_MAX) else { continue };
+            let status = mount.volume_status.get_or_insert_default();
+            status.image.get_or_insert_default().image_ref.clone_from(reference);
+        }
+        mounts
     }
 
     fn volume_mount(&self, mount: &VolumeMount) -> Option<VolumeMountStatus> {

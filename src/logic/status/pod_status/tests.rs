@@ -179,7 +179,7 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
             image: "docker.io/library/busybox:latest".to_owned(),
             image_ref: "sha256:abc".to_owned(),
             user: Some((1000, 1000, vec![2000])),
-            stop_signal: None,
+            ..ContainerProcess::default()
         },
         ..RuntimeContainer::sample(&format!("{name}{restart_count}"), name, state)
     }
@@ -293,14 +293,6 @@ fn a_terminal_phase_is_never_left_and_keeps_its_words() {
         assert_eq!(status.message.as_deref(), Some("low on memory"));
         assert_eq!(says(&status, "Ready"), ("False", "PodFailed", ""));
     }
-}
-
-#[test]
-fn words_of_another_phase_are_dropped() {
-    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-    let reason = Some("Waiting".to_owned());
-    setup.previous = Some(PodStatus { phase: Some(PENDING.to_owned()), reason, ..PodStatus::default() });
-    assert_eq!(setup.status().reason, None);
 }
 
 /// POD-16.

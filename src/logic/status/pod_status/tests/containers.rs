@@ -1,5 +1,7 @@
 //! Statuses of single containers: what runs, what ended, what vanished (POD-28).
 
+use k8s_openapi::api::core::v1::{ImageVolumeSource, Volume, VolumeMountStatus};
+
 use super::*;
 
 use crate::logic::model::start_reason::StartReason;
@@ -18,6 +20,39 @@ fn containers_of_which_nothing_is_known_wait() {
     );
     let names: Vec<&str> = status.init_container_statuses.iter().flatten().map(|status| status.name.as_str()).collect();
     assert_eq!(names, ["j", "i"]);
+}
+
+/// VOL-36: each instance names the image that it has, where the gate is on; the rest of a mount never changes.
+#[test]
+fn a_mount_of_an_image_names_it() {
+    let mounted = |reference: &str| {
+        let mut running = instance("a", 0, ContainerState::Running, 0);
+        running.process.image_mounts = [("/models".to_owned(), reference.to_owned())].into();
+        vec![running]
+    };
+    let mount = |name: &str, path: &str| VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        ..VolumeMount::default()
+    };
+    let volume =
+        |name: &str, image: Option<ImageVolumeSource>| Volume { name: name.to_owned(), image, ..Volume::default() };
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(mounted("sha256:one"));
+    setup.spec().volumes = Some(vec![volume("models", Some(ImageVolumeSource::default())), volume("data", None)]);
+    setup.spec().containers[0].volume_mounts = Some(vec![mount("models", "models/"), mount("data", "/data")]);
+    let told = |setup: &mut Setup| {
+        let status = setup.step();
+        let mounts = of(&status, "a").volume_mounts.clone().expect("it has some");
+        let reference = |mount: VolumeMountStatus| Some(mount.volume_status?.image?.image_ref);
+        mounts.into_iter().map(reference).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut setup), [None, None]);
+    setup.gates.image_references = true;
+    assert_eq!(told(&mut setup), [Some("sha256:one".to_owned()), None]);
+    setup.runtime.containers = mounted("sha256:two");
+    assert_eq!(told(&mut setup), [Some("sha256:two".to_owned()), None]);
+    setup.runtime.containers = mounted(&"x".repeat(257));
+    assert_eq!(told(&mut setup)[0].as_deref(), Some("sha256:two"), "the API server would refuse the whole status");
 }
 
 #[test]

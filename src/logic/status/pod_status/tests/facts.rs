@@ -44,6 +44,14 @@ fn a_restart_of_the_agent_shows_where_its_gate_is_on() {
 }
 
 #[test]
+fn words_of_another_phase_are_dropped() {
+    let mut setup = Setup::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    let reason = Some("Waiting".to_owned());
+    setup.previous = Some(PodStatus { phase: Some(PENDING.to_owned()), reason, ..PodStatus::default() });
+    assert_eq!(setup.status().reason, None);
+}
+
+#[test]
 fn a_status_tells_the_class_of_service() {
     assert_eq!(Setup::new("Always", &[], &["a"]).status().qos_class.as_deref(), Some("BestEffort"));
 }
