@@ -53,7 +53,6 @@ pub const IGNORED_GATES: &[(&str, bool)] = &[
     ("PodAndContainerStatsFromCRI", false),
     ("PodCertificateRequest", true),
     ("PreventStaticPodAPIReferences", true),
-    ("RuntimeClassInImageCriApi", false),
     ("TaintTolerationComparisonOperators", true),
     ("WatchListClient", true),
 ];

@@ -198,6 +198,7 @@ fn images(invocation: &Invocation) -> Result<ImageSettings, String> {
         verification: image_verification(invocation),
         gc: image_gc(config),
         gc_exempt: exempt_images(flags)?,
+        by_handler: invocation.gates.enabled("RuntimeClassInImageCriApi"),
     })
 }
 
@@ -497,6 +498,10 @@ mod tests {
             let invocation = invocation(&["--feature-gates", gates]);
             let host = crate::launch::host::facts(&invocation).expect("told");
             assert_eq!(dns(&invocation, &host).naming().ignores_override, ignores, "{gates}");
+        }
+        for (gates, expected) in [("MemoryQoS=true", false), ("RuntimeClassInImageCriApi=true", true)] {
+            let images = images(&invocation(&["--feature-gates", gates])).expect("good");
+            assert_eq!(images.by_handler, expected, "{gates}");
         }
         for (gates, expected) in
             [("MemoryQoS=true", false), ("AllAlpha=true", true), ("UserNamespacesHostNetworkSupport=true", true)]

@@ -109,6 +109,7 @@ pub fn settings(started: Moment) -> Settings {
             verification: VerificationPolicy::NeverPreloaded,
             gc: ImageGcPolicy { high_percent: 85, low_percent: 80, age_min: Duration::from_secs(120), age_max: None },
             gc_exempt: ExemptImages::default(),
+            by_handler: false,
         },
         resources: resource_settings(),
         network: NetworkSettings {

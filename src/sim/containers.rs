@@ -405,6 +405,7 @@ impl Containers {
                 sandbox_id: container.sandbox.clone(),
                 metadata: container.metadata.clone(),
                 image: container.image.clone(),
+                image_handler: String::new(),
                 image_ref: container.image.clone(),
                 image_id: container.image.clone(),
                 state: container.state,

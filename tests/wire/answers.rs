@@ -284,6 +284,7 @@ async fn lists_arrive_whole() {
         sandbox_id: "sandbox".into(),
         metadata: container_metadata().1,
         image: "image".into(),
+        image_handler: "image-handler".into(),
         image_ref: "ref".into(),
         image_id: "image-id".into(),
         state: own::ContainerState::Running,

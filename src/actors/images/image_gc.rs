@@ -51,6 +51,8 @@ pub struct Args {
     pub policy: ImageGcPolicy,
     /// Images that stay all the same.
     pub exempt: ExemptImages,
+    /// Whether each handler of the runtime has images of its own.
+    pub by_handler: bool,
     /// The runtime's images.
     pub images: Arc<dyn ImageService>,
     /// The runtime, for the containers that use them.
@@ -314,7 +316,7 @@ impl ImageGc {
         let mut freed = 0_u64;
         for image in &outcome.removed {
             freed = freed.saturating_add(image.bytes);
-            self.garbage.removed(&image.id);
+            self.garbage.removed(image);
             let (reason, why) = match running.why {
                 Removal::Age => ("age", "nobody used it for too long"),
                 Removal::Space | Removal::Pressure => ("space", "the disk is full"),

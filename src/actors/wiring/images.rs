@@ -27,6 +27,7 @@ pub fn image_gc_args(agent: &Agent) -> image_gc::Args {
         node_name: settings.node_name.clone(),
         policy: settings.images.gc,
         exempt: settings.images.gc_exempt.clone(),
+        by_handler: settings.images.by_handler,
         images: Arc::clone(&adapters.images),
         runtime: Arc::clone(&adapters.runtime),
         host: Arc::clone(&adapters.image_host),

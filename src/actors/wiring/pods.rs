@@ -148,6 +148,7 @@ fn worker_settings(agent: &Agent) -> WorkerSettings {
         containers: ContainerSettings {
             stop_signals: settings.pods.stop_signals,
             env_files: settings.pods.env_files,
+            image_handlers: settings.images.by_handler,
             selinux: settings.security.selinux,
             seccomp_default: settings.security.seccomp_default,
             seccomp_root: settings.security.seccomp_root.clone(),

@@ -162,11 +162,13 @@ fn container_state(number: i32) -> own::ContainerState {
 
 /// A line of `ListContainers`.
 pub(in crate::cri) fn container(container: wire::Container) -> own::Container {
+    let wire::ImageSpec { image, runtime_handler: image_handler, .. } = container.image.unwrap_or_default();
     own::Container {
         id: container.id.into(),
         sandbox_id: container.pod_sandbox_id.into(),
         metadata: container_metadata(container.metadata.unwrap_or_default()),
-        image: container.image.unwrap_or_default().image,
+        image,
+        image_handler,
         image_ref: container.image_ref,
         image_id: container.image_id,
         state: container_state(container.state),

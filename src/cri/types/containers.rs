@@ -155,6 +155,8 @@ pub struct Container {
     pub metadata: ContainerMetadata,
     /// Image, as asked for.
     pub image: String,
+    /// Handler for which that was asked for; empty where the runtime does not tell.
+    pub image_handler: String,
     /// Image, as found.
     pub image_ref: String,
     /// The image's ID, where the runtime tells it apart from the reference.

@@ -50,6 +50,13 @@ pub struct ListedImage {
     pub bytes: u64,
     /// The runtime, or the node's own setting, wants it kept.
     pub pinned: bool,
+    /// The handler of the runtime that has it; empty where all have the same images, or the runtime does not tell.
+    pub handler: String,
+}
+
+/// A reference of an image that a handler has, in upstream's form (`getImageTuple`).
+pub fn of_handler(reference: &str, handler: &str) -> String {
+    if handler.is_empty() { reference.to_owned() } else { format!("{reference},{handler}") }
 }
 
 impl ListedImage {
@@ -67,6 +74,27 @@ impl ListedImage {
     /// Whether this is its ID, or one of its names.
     pub fn is_named(&self, reference: &str) -> bool {
         self.id == reference || self.names.iter().any(|name| name == reference)
+    }
+
+    fn key(&self) -> String {
+        of_handler(&self.id, &self.handler)
+    }
+
+    /// Whether containers use the image. `used` has their references, each with its handler where the runtime told one. An
+    /// image and a reference also match where one of them has no handler.
+    fn is_used(&self, used: &BTreeSet<String>) -> bool {
+        let of_any = |name: &String| {
+            let beginning = format!("{name},");
+            used.range(beginning.clone()..).next().is_some_and(|reference| reference.starts_with(&beginning))
+        };
+        let refers = |name: &String| {
+            used.contains(name)
+                || match self.handler.is_empty() {
+                    true => of_any(name),
+                    false => used.contains(&of_handler(name, &self.handler)),
+                }
+        };
+        refers(&self.id) || self.names.iter().any(refers)
     }
 
     /// Its name for people.
@@ -207,13 +235,12 @@ impl ImageGarbage {
         self.handed_out.retain(|_, at| now.saturating_sub(*at) < HANDED_OUT);
         let before = std::mem::take(&mut self.records);
         for image in images {
-            let known = before.get(&image.id);
-            let refers = |names: &dyn Fn(&str) -> bool| names(&image.id) || image.names.iter().any(|name| names(name));
-            let handed = refers(&|name| self.handed_out.contains_key(name));
-            let in_use = handed || refers(&|name| used.contains(name));
+            let known = before.get(&image.key());
+            let handed = image.names.iter().chain([&image.id]).any(|name| self.handed_out.contains_key(name));
+            let in_use = handed || image.is_used(used);
             let last_used = if in_use { Some(now) } else { known.and_then(|record| record.last_used) };
             let first_detected = known.map_or(now, |record| record.first_detected);
-            self.records.insert(image.id.clone(), Record { image: image.clone(), first_detected, last_used, in_use });
+            self.records.insert(image.key(), Record { image: image.clone(), first_detected, last_used, in_use });
         }
     }
 
@@ -229,8 +256,8 @@ impl ImageGarbage {
     }
 
     /// An image was removed.
-    pub fn removed(&mut self, id: &str) {
-        self.records.remove(id);
+    pub fn removed(&mut self, image: &ListedImage) {
+        self.records.remove(&image.key());
     }
 
     /// IDs and names of all images that are known.
@@ -298,7 +325,7 @@ impl ImageGarbage {
                 holders.in_use += record.image.bytes;
             } else {
                 holders.unused += record.image.bytes;
-                if !pass.candidates.iter().any(|image| image.id == record.image.id) {
+                if !pass.candidates.iter().any(|image| image.key() == record.image.key()) {
                     holders.kept += record.image.bytes;
                 }
             }

@@ -35,4 +35,6 @@ pub struct ImageSettings {
     pub gc: ImageGcPolicy,
     /// Images that stay whatever the policy says.
     pub gc_exempt: ExemptImages,
+    /// Gate `RuntimeClassInImageCriApi`: each handler of the runtime has images of its own.
+    pub by_handler: bool,
 }

@@ -32,6 +32,8 @@ pub struct ImageRequest {
     pub image: String,
     /// When to pull.
     pub policy: PullPolicy,
+    /// The runtime's handler that it is for; empty where all have the same images.
+    pub runtime_handler: String,
     /// Handed to the runtime with the pull.
     pub sandbox_config: Arc<PodSandboxConfig>,
     /// Those of the pod's pull secrets that are for this image, to be tried in this order, before the node's; or which of

@@ -94,7 +94,13 @@ mod tests {
             container: Some(container.to_owned()),
             step: PullStep { image: "app:1".into(), stage, lasts: Duration::from_secs(seconds) },
         };
-        let image = ListedImage { id: "sha256:1".into(), names: vec!["app:1".into()], bytes: 7, pinned: true };
+        let image = ListedImage {
+            id: "sha256:1".into(),
+            names: vec!["app:1".into()],
+            bytes: 7,
+            pinned: true,
+            ..Default::default()
+        };
         let used = ImageUse { image, in_use: true, unused_for: None, kept: Some(Kept::Pinned) };
         let told =
             images_shown(&[used], &[], &[of("a", PullStage::Queued { ahead: 2 }, 1), of("b", PullStage::Pulled, 9)]);

@@ -33,6 +33,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
             verification: VerificationPolicy::default(),
             gc: ImageGcPolicy { high_percent: 100, low_percent: 80, age_min: Duration::ZERO, age_max: None },
             gc_exempt: Default::default(),
+            by_handler: false,
         },
         resources: ResourceSettings {
             cgroup_tree: CgroupTree::new("/", true).expect("a root"),

@@ -7,7 +7,7 @@ use super::Args;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerFilter, CriError, Image, ImageSpec, RuntimeService};
-use crate::logic::images::image_garbage::{DiskUse, ListedImage, Pass};
+use crate::logic::images::image_garbage::{DiskUse, ListedImage, Pass, of_handler};
 use crate::messages::images::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved, ListedImages};
 
 /// Patience with the actor's own answer.
@@ -25,11 +25,15 @@ pub(super) async fn list(args: &Args) -> Result<ListedImages, String> {
     let listed = |image: Image| {
         let names: Vec<String> = image.repo_tags.into_iter().chain(image.repo_digests).collect();
         let pinned = image.pinned || args.exempt.has(&names);
-        ListedImage { names, id: image.id, bytes: image.size, pinned }
+        let handler = if args.by_handler { image.runtime_handler } else { String::new() };
+        ListedImage { names, id: image.id, bytes: image.size, pinned, handler }
     };
-    let used = containers.into_iter().flat_map(|one| [one.image, one.image_ref, one.image_id]);
-    let used = used.filter(|reference| !reference.is_empty()).collect();
-    Ok((images.into_iter().map(listed).collect(), used))
+    let used = containers.into_iter().flat_map(|one| {
+        let handler = if args.by_handler { one.image_handler } else { String::new() };
+        let references = [one.image, one.image_ref, one.image_id].into_iter().filter(|reference| !reference.is_empty());
+        references.map(move |reference| of_handler(&reference, &handler))
+    });
+    Ok((images.into_iter().map(listed).collect(), used.collect()))
 }
 
 /// Use of the file system that the runtime has its images on.
@@ -66,7 +70,8 @@ pub(super) async fn remove(
         if !me.ask(cause.clone(), ASK_LIMIT, question).await.unwrap_or(false) {
             continue;
         }
-        let spec = ImageSpec { image: image.id.clone(), ..ImageSpec::default() };
+        let (id, runtime_handler) = (image.id.clone(), image.handler.clone());
+        let spec = ImageSpec { image: id, runtime_handler, ..ImageSpec::default() };
         match args.images.remove_image(&spec).await {
             Ok(()) => {
                 freed = freed.saturating_add(image.bytes);

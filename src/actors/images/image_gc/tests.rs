@@ -19,6 +19,10 @@ struct Shelf {
     images: Mutex<Vec<String>>,
     /// The runtime does not know its disk.
     is_blind: AtomicBool,
+    /// Each handler has images of its own.
+    by_handler: bool,
+    /// The handlers of images that were removed.
+    handlers: Mutex<Vec<String>>,
 }
 
 impl Shelf {
@@ -34,7 +38,8 @@ impl Shelf {
 #[async_trait]
 impl ImageService for Shelf {
     async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
-        let listed = self.images().into_iter().map(|id| Image { id, size: 7, ..Image::default() }).collect();
+        let image = |id| Image { id, size: 7, runtime_handler: "gvisor".to_owned(), ..Image::default() };
+        let listed = self.images().into_iter().map(image).collect();
         seconds(1.0).await;
         Ok(listed)
     }
@@ -45,6 +50,7 @@ impl ImageService for Shelf {
         Ok(spec.image.clone())
     }
     async fn remove_image(&self, spec: &ImageSpec) -> CriResult<()> {
+        self.handlers.lock().expect("not poisoned").push(spec.runtime_handler.clone());
         self.images.lock().expect("not poisoned").retain(|id| *id != spec.image);
         Ok(())
     }
@@ -61,6 +67,7 @@ fn played(shelf: &Arc<Shelf>, high_percent: u64) -> PlayedAgent {
     let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
         let gc = &mut settings.images.gc;
         (gc.high_percent, gc.age_min, gc.age_max) = (high_percent, Duration::ZERO, None);
+        settings.images.by_handler = shelf.by_handler;
         adapters.images = shelf.clone();
     });
     start_alone(Child::ImageGc, &played.agent);
@@ -99,4 +106,16 @@ async fn evi_30_an_asker_is_answered_by_a_pass_that_began_after_the_question() {
     };
     let (first, second) = futures_util::future::join(first, second).await;
     assert_eq!((first, second), (Ok(()), (Ok(()), vec![])));
+}
+
+/// CRI-37.
+#[tokio::test(start_paused = true)]
+async fn an_image_is_removed_for_its_handler_where_each_has_its_own() {
+    for (by_handler, told) in [(true, "gvisor"), (false, "")] {
+        let shelf = Arc::new(Shelf { by_handler, ..Shelf::default() });
+        shelf.put("unused");
+        let played = played(&shelf, 100);
+        assert_eq!(ask(&played).await, Ok(()));
+        assert_eq!(*shelf.handlers.lock().expect("not poisoned"), [told]);
+    }
 }

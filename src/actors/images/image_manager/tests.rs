@@ -1,5 +1,6 @@
 //! `ImageManager` over a played registry, under paused time: turns, the rate, and what is known of an image after its pull.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -27,6 +28,14 @@ struct Registry {
     /// The answers of `ImageStatus`, the last one for ever.
     shown: Vec<CriResult<Option<Image>>>,
     looks: AtomicUsize,
+    /// The handlers that it was asked for, in order.
+    handlers: Mutex<Vec<String>>,
+}
+
+impl Registry {
+    fn note(&self, spec: &ImageSpec) {
+        self.handlers.lock().expect("not poisoned").push(spec.runtime_handler.clone());
+    }
 }
 
 fn not_played<T>() -> CriResult<T> {
@@ -38,11 +47,13 @@ impl ImageService for Registry {
     async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
         not_played()
     }
-    async fn image_status(&self, _: &ImageSpec) -> CriResult<Option<Image>> {
+    async fn image_status(&self, spec: &ImageSpec) -> CriResult<Option<Image>> {
+        self.note(spec);
         let look = self.looks.fetch_add(1, Ordering::SeqCst);
         self.shown.get(look).or(self.shown.last()).cloned().unwrap_or_else(|| Ok(Some(image())))
     }
     async fn pull_image(&self, spec: &ImageSpec, _: Option<&AuthConfig>, _: &PodSandboxConfig) -> CriResult<String> {
+        self.note(spec);
         self.pulls.fetch_add(1, Ordering::SeqCst);
         seconds(1.0).await;
         Ok(spec.image.clone())
@@ -77,6 +88,7 @@ fn request(pod: &str, image: &str) -> ImageRequest {
         field_path: "spec.containers{main}".to_owned(),
         image: image.to_owned(),
         policy: PullPolicy::Always,
+        runtime_handler: String::new(),
         sandbox_config: Arc::new(PodSandboxConfig::default()),
         credentials: Ok(vec![]),
         service_account: String::new(),
@@ -135,6 +147,17 @@ async fn cve_2019_11245_an_image_that_is_there_is_looked_at_for_its_user_each_ti
     };
     assert_eq!((start().await, start().await), (Some(1234), Some(4321)));
     assert_eq!(registry.pulls.load(Ordering::SeqCst), 0);
+}
+
+/// CRI-37: an image is looked for, pulled and looked at for the handler of the pod's runtime class.
+#[tokio::test(start_paused = true)]
+async fn an_image_is_asked_for_with_its_handler() {
+    let registry = Arc::new(Registry { shown: vec![Ok(None), Ok(Some(image()))], ..Registry::default() });
+    let played = played(&registry, None);
+    let (policy, runtime_handler) = (PullPolicy::IfNotPresent, "gvisor".to_owned());
+    let asked = answer_to(&played.agent, ImageRequest { policy, runtime_handler, ..request("web", "app:1") });
+    asked.await.expect("pulled");
+    assert_eq!(*registry.handlers.lock().expect("not poisoned"), ["gvisor"; 3]);
 }
 
 /// Events of a pod, as `reason: message`.
@@ -221,7 +244,8 @@ async fn an_image_that_is_just_being_removed_is_not_handed_out() {
         let gc = &played.agent.directory.image_gc;
         start_alone(Child::ImageGc, &played.agent);
         let may_go = async || {
-            let listed = ListedImage { id: image().id, names: vec!["app:1".to_owned()], bytes: 7, pinned: false };
+            let listed =
+                ListedImage { id: image().id, names: vec!["app:1".to_owned()], bytes: 7, ..Default::default() };
             let question = |reply| ImageGcMsg::MayGo(Box::new(listed), reply);
             gc.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered")
         };

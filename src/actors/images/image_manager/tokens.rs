@@ -192,6 +192,7 @@ providers:
                 field_path: String::new(),
                 image: "reg.example/app".to_owned(),
                 policy: PullPolicy::Always,
+                runtime_handler: String::new(),
                 sandbox_config: Arc::new(PodSandboxConfig::default()),
                 credentials: Ok(vec![]),
                 service_account: account.to_owned(),

@@ -97,6 +97,8 @@ pub struct ContainerSettings {
     pub stop_signals: bool,
     /// Gate `EnvFiles`.
     pub env_files: bool,
+    /// Gate `RuntimeClassInImageCriApi`: images are for a handler of the runtime.
+    pub image_handlers: bool,
     /// Whether SELinux is on.
     pub selinux: bool,
     /// `seccompDefault`.

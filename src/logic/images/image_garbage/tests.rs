@@ -14,7 +14,7 @@ const POLICY: ImageGcPolicy = ImageGcPolicy {
 };
 
 fn image(id: &str, bytes: u64) -> ListedImage {
-    ListedImage { id: id.to_owned(), names: vec![format!("reg.example/{id}:1")], bytes, pinned: false }
+    ListedImage { id: id.to_owned(), names: vec![format!("reg.example/{id}:1")], bytes, ..ListedImage::default() }
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -39,6 +39,28 @@ fn garbage() -> ImageGarbage {
     garbage.detect(&late, &used(&["b", "d"]), seconds(400));
     garbage.detect(&late, &used(&["d"]), seconds(450));
     garbage
+}
+
+/// CRI-26, CRI-37: where each handler has images of its own, one that another uses may go.
+#[test]
+fn an_image_is_used_by_containers_of_its_handler() {
+    let of = |handler: &str| ListedImage { handler: handler.to_owned(), ..image("a", 10) };
+    let left = |containers: &[&str]| -> Vec<String> {
+        let mut garbage = ImageGarbage::new(POLICY, Duration::ZERO);
+        garbage.detect(&[of(""), of("kata"), of("runsc")], &used(containers), seconds(10));
+        garbage.all_unused(seconds(500)).candidates.into_iter().map(|image| image.handler).collect()
+    };
+    assert_eq!(left(&[]), ["", "kata", "runsc"]);
+    assert_eq!(left(&["a,kata"]), ["runsc"], "the one without a handler may be the one that is used");
+    assert_eq!(left(&["reg.example/a:1,runsc"]), ["kata"]);
+    assert_eq!(left(&["a"]), [""; 0], "it may be any of them");
+    assert_eq!(left(&["b,kata", "a2,kata"]), ["", "kata", "runsc"]);
+
+    let mut garbage = ImageGarbage::new(POLICY, Duration::ZERO);
+    garbage.detect(&[of("kata"), of("runsc")], &used(&[]), seconds(10));
+    garbage.removed(&of("kata"));
+    let names: Vec<_> = garbage.all_unused(seconds(500)).candidates.into_iter().map(|image| image.handler).collect();
+    assert_eq!(names, ["runsc"]);
 }
 
 /// EVI-41.

@@ -44,6 +44,14 @@ impl JobSite {
         })
     }
 
+    /// The handler that the pod's images are for; empty where all handlers have the same images.
+    pub(super) async fn image_handler(&self, pod: &Pod) -> Result<String, String> {
+        match self.tools.settings.containers.image_handlers {
+            true => self.runtime_handler(pod).await,
+            false => Ok(String::new()),
+        }
+    }
+
     /// The configuration of a sandbox that is to be made, by what the node's resolver configuration says now. Its warnings
     /// become Events, those about the node too.
     pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {

@@ -140,6 +140,7 @@ impl JobSite {
             credentials: self.credentials(pod, &image, cause).await,
             image,
             policy,
+            runtime_handler: self.image_handler(pod).await.map_err(ImageFailure::not_tried)?,
             sandbox_config: Arc::clone(sandbox_config),
             service_account: service_account(pod),
         };

@@ -75,9 +75,10 @@ impl JobSite {
         }
         let environment = container_environment(pod, container, sources).map_err(|error| error.to_string())?;
         let wanted = container_mounts(pod, container, &environment, given.recursive_read_only)?;
+        let handler = self.image_handler(pod).await?;
         let mut mounts = Vec::with_capacity(wanted.len());
         for mount in wanted {
-            let image = volume_image(pod, &mount.volume, &given.image)?;
+            let image = volume_image(pod, &mount.volume, &given.image, &handler)?;
             let (host_path, image_sub_path, relabel) = match image {
                 Some(_) => (String::new(), mount.sub_path, false),
                 None => {
@@ -199,13 +200,19 @@ fn mounted<'a>(
 }
 
 /// The runtime's reference for a volume that is an image; `None` for any other.
-fn volume_image(pod: &Pod, volume: &VolumePlan, image: &ImageInUse) -> Result<Option<ImageSpec>, String> {
+fn volume_image(
+    pod: &Pod,
+    volume: &VolumePlan,
+    image: &ImageInUse,
+    handler: &str,
+) -> Result<Option<ImageSpec>, String> {
     let VolumeKind::Image(source) = &volume.kind else { return Ok(None) };
     let missing = || format!("the image of volume {:?} was not looked for", volume.name);
     Ok(Some(ImageSpec {
         image: image.volumes.get(&volume.name).ok_or_else(missing)?.clone(),
         user_specified_image: source.reference.clone().unwrap_or_default(),
         annotations: pod.metadata.annotations.clone().unwrap_or_default(),
+        runtime_handler: handler.to_owned(),
         ..ImageSpec::default()
     }))
 }

@@ -7,7 +7,7 @@ const POLICY: ImageGcPolicy =
 
 fn image(id: &str, bytes: u64) -> ListedImage {
     let names = vec![format!("reg.example/{id}:1"), format!("reg.example/{id}@sha256:{id}")];
-    ListedImage { id: format!("sha256:{id}"), names, bytes, pinned: false }
+    ListedImage { id: format!("sha256:{id}"), names, bytes, ..ListedImage::default() }
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -115,7 +115,7 @@ fn an_image_that_comes_back_is_young_again() {
     let mut garbage = seen(grown, &[("a", 1), ("b", 1)]);
     assert_eq!(ids(&garbage.all_unused(seconds(60))), [""; 0], "a second too young");
     assert_eq!(ids(&garbage.all_unused(seconds(61))), ["a", "b"]);
-    garbage.removed("sha256:a");
+    garbage.removed(&image("a", 10));
     assert_eq!(ids(&garbage.all_unused(seconds(61))), ["b"]);
     garbage.detect(&[image("a", 10), image("b", 10)], &used(&[]), seconds(70));
     assert_eq!(ids(&garbage.all_unused(seconds(129))), ["b"]);

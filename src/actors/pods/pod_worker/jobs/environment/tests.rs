@@ -208,6 +208,34 @@ async fn a_runtime_class_gives_its_handler_also_while_the_api_server_is_away() {
     assert_eq!(plain.site.runtime_handler(&plain.pod).await.as_deref(), Ok(""));
 }
 
+/// CRI-37: with its gate, the image of a volume is for the pod's handler, too.
+#[tokio::test(start_paused = true)]
+async fn the_image_of_a_volume_is_for_the_pods_handler() {
+    let mut setup = Setup::new(json!({
+        "containers": [{ "name": "main", "volumeMounts": [{ "name": "models", "mountPath": "/models" }] }],
+        "volumes": [{ "name": "models", "image": { "reference": "models:1" } }], "runtimeClassName": "small",
+    }));
+    setup.server.put("/apis/node.k8s.io/v1/runtimeclasses/small", json!({ "handler": "gvisor" }));
+    for (image_handlers, told) in [(false, ""), (true, "gvisor")] {
+        let mut tools = worker_tools(&setup.played.agent);
+        tools.settings.containers.image_handlers = image_handlers;
+        setup.site.tools = Arc::new(tools);
+        let container = &setup.pod.spec.as_ref().expect("a spec").containers[0];
+        let (addresses, none) = (Addresses::default(), MountedVolumes::default());
+        let sources = setup.site.environment_sources(&setup.pod, container, addresses, &none).await;
+        let volumes = [("models".to_owned(), "sha256:1".to_owned())].into();
+        let given = Given {
+            image: ImageInUse { volumes, ..ImageInUse::default() },
+            volumes: Arc::default(),
+            recursive_read_only: false,
+            runtime: None,
+        };
+        let mounts = setup.site.volume_mounts(&setup.pod, container, &sources, &given).await.expect("mounts");
+        let image = mounts[0].image.as_ref().expect("an image");
+        assert_eq!((image.image.as_str(), image.runtime_handler.as_str()), ("sha256:1", told));
+    }
+}
+
 /// KEP-3953: a container that starts on a machine that has grown is scored by its memory as it is now.
 #[tokio::test(start_paused = true)]
 async fn a_container_is_scored_by_the_machine_as_it_is_now() {
