@@ -178,6 +178,8 @@ pub struct RuntimeSettings {
     pub name: String,
     /// Whether the runtime's event stream is used: the default; an explicit `EventedPLEG: false` turns it off.
     pub evented: bool,
+    /// Gate `PLEGOnDemandRelist`: a pod is looked at when its worker asks.
+    pub on_demand: bool,
     /// `maximum-dead-containers-per-container`, `maximum-dead-containers`, `minimum-container-ttl-duration`.
     pub garbage: GarbagePolicy,
 }
@@ -186,7 +188,7 @@ impl Default for RuntimeSettings {
     /// Upstream's defaults, of containerd.
     fn default() -> Self {
         let garbage = GarbagePolicy { per_container: 1, total: -1, age_min: Duration::ZERO };
-        Self { name: "containerd".to_owned(), evented: true, garbage }
+        Self { name: "containerd".to_owned(), evented: true, on_demand: true, garbage }
     }
 }
 

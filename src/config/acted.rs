@@ -49,7 +49,6 @@ pub const IGNORED_GATES: &[(&str, bool)] = &[
     ("ClusterTrustBundleProjection", true),
     ("ContextualLogging", true),
     ("NativeHistograms", false),
-    ("PLEGOnDemandRelist", true),
     ("PodAndContainerStatsFromCRI", false),
     ("PodCertificateRequest", true),
     ("PreventStaticPodAPIReferences", true),

@@ -177,6 +177,7 @@ fn runtime(invocation: &Invocation, name: String) -> RuntimeSettings {
         name,
         // On unless it was turned off by name; upstream's default is off. See docs/differences.md.
         evented: invocation.config.feature_gates.get("EventedPLEG") != Some(&false),
+        on_demand: invocation.gates.enabled("PLEGOnDemandRelist"),
         garbage: GarbagePolicy {
             per_container: flags.maximum_dead_containers_per_container,
             total: flags.maximum_dead_containers,
@@ -498,6 +499,10 @@ mod tests {
             let invocation = invocation(&["--feature-gates", gates]);
             let host = crate::launch::host::facts(&invocation).expect("told");
             assert_eq!(dns(&invocation, &host).naming().ignores_override, ignores, "{gates}");
+        }
+        for (gates, expected) in [("MemoryQoS=true", true), ("PLEGOnDemandRelist=false", false)] {
+            let runtime = runtime(&invocation(&["--feature-gates", gates]), String::new());
+            assert_eq!(runtime.on_demand, expected, "{gates}");
         }
         for (gates, expected) in [("MemoryQoS=true", false), ("RuntimeClassInImageCriApi=true", true)] {
             let images = images(&invocation(&["--feature-gates", gates])).expect("good");

@@ -19,6 +19,7 @@ pub fn pleg_args(agent: &Agent) -> pleg::Args {
     let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
     pleg::Args {
         evented: settings.runtime.evented,
+        on_demand: settings.runtime.on_demand,
         stop_signals: settings.pods.stop_signals,
         runtime: Arc::clone(&adapters.runtime),
         files: Arc::clone(&adapters.pods.files),

@@ -56,6 +56,8 @@ pub const RELIST_ABOUT: &str = "all pods";
 pub struct Args {
     /// Whether the runtime's event stream is used.
     pub evented: bool,
+    /// Whether a pod is looked at when somebody asks. Where it is not, the look waits as long as for a relist.
+    pub on_demand: bool,
     /// Whether containers name the signal that they are stopped with.
     pub stop_signals: bool,
     /// The runtime.
@@ -99,6 +101,8 @@ struct Soon {
     timer: OperationId,
     /// The parts that the pod's worker knows of, once it has asked for the look.
     known: Option<Arc<RuntimePod>>,
+    /// Somebody asked for all parts of the pod, whatever the worker knows of.
+    whole: bool,
     /// Containers and sandboxes that events named since.
     heard: BTreeSet<ContainerId>,
 }
@@ -107,7 +111,7 @@ impl Soon {
     /// The parts to look at, if whoever asked knows of all that events named. Nobody else makes containers in a pod; those of
     /// a call whose answer was lost are found by the next relist or event.
     fn basis(self) -> Option<Basis> {
-        let known = self.known?;
+        let known = self.known.filter(|_| !self.whole)?;
         let has = |id: &str| {
             known.containers.iter().any(|one| one.id.as_str() == id)
                 || known.sandboxes.iter().any(|one| one.id.as_str() == id)
@@ -163,9 +167,11 @@ impl Actor for Pleg {
             PlegMsg::Relist(step) => self.step_relist(step, context),
             PlegMsg::Look(step) => self.step_look(step, context),
             PlegMsg::Stream(step) => self.step_stream(step, context),
-            PlegMsg::Inspect(uid) => self.inspect(uid, Basis::Nothing, context),
+            PlegMsg::Inspect(uid) if self.args.on_demand => self.inspect(uid, Basis::Nothing, context),
+            PlegMsg::Inspect(uid) => self.inspect_soon(uid, RELIST_PERIOD, context).whole = true,
             PlegMsg::InspectSoon(known) => {
-                let soon = self.inspect_soon(known.uid.clone(), context);
+                let pause = if self.args.on_demand { LOOK_PAUSE } else { RELIST_PERIOD };
+                let soon = self.inspect_soon(known.uid.clone(), pause, context);
                 soon.known = Some(known);
             }
             PlegMsg::Repeat => self.repeat(context),
@@ -339,9 +345,9 @@ impl Pleg {
         context.start("inspect pod", about.as_str(), work, ended);
     }
 
-    fn inspect_soon(&mut self, uid: PodUid, context: &mut Context<PlegMsg>) -> &mut Soon {
+    fn inspect_soon(&mut self, uid: PodUid, pause: Duration, context: &mut Context<PlegMsg>) -> &mut Soon {
         let due = PlegMsg::Look(LookStep::LookDue(uid.clone()));
-        let soon = || Soon { timer: context.after(LOOK_PAUSE, due), known: None, heard: BTreeSet::new() };
+        let soon = || Soon { timer: context.after(pause, due), known: None, whole: false, heard: BTreeSet::new() };
         self.soon.entry(uid).or_insert_with(soon)
     }
 
@@ -459,7 +465,7 @@ impl Pleg {
         };
         match event.kind {
             ContainerEventKind::Created | ContainerEventKind::Started => {
-                self.inspect_soon(uid, context).heard.insert(event.container_id);
+                self.inspect_soon(uid, LOOK_PAUSE, context).heard.insert(event.container_id);
             }
             ContainerEventKind::Stopped | ContainerEventKind::Deleted => self.inspect(uid, Basis::Nothing, context),
         }

@@ -29,13 +29,10 @@ async fn a_stream_that_opens_while_the_mailbox_is_full_is_taken_up() {
     assert_eq!(relists(), before, "the stream tells what happens");
 }
 
-/// CRI-29: a worker asks for a look while a relist is on its way, which is from before. The look that the relist leads to
-/// shows that earlier time, and the worker gets its own as well.
-#[tokio::test(start_paused = true)]
-async fn a_look_at_a_relists_parts_takes_the_place_of_no_later_one() {
-    let played = played_agent(ObjectServer::default().api(), |_, _| {});
+/// The sandbox `s` of the pod `u`.
+fn sandbox() -> PodSandbox {
     let labels = [(labels::POD_UID, "u"), (labels::POD_NAME, "web"), (labels::POD_NAMESPACE, "ns")];
-    played.runtime().set_sandbox(PodSandbox {
+    PodSandbox {
         id: "s".into(),
         metadata: PodSandboxMetadata { uid: "u".into(), name: "web".into(), namespace: "ns".into(), attempt: 0 },
         state: crate::cri::SandboxState::Ready,
@@ -43,7 +40,34 @@ async fn a_look_at_a_relists_parts_takes_the_place_of_no_later_one() {
         labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         annotations: Default::default(),
         runtime_handler: String::new(),
-    });
+    }
+}
+
+/// CRI-28: with the gate `PLEGOnDemandRelist` off a question waits as long as for a relist, which finds nothing new here.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_somebody_asks_for_waits_where_its_gate_is_off() {
+    for on_demand in [true, false] {
+        let played = played_agent(ObjectServer::default().api(), |settings, _| settings.runtime.on_demand = on_demand);
+        played.runtime().set_sandbox(sandbox());
+        let heard = listen(&played.agent.directory.pod_manager);
+        start_alone(Child::Pleg, &played.agent);
+        seconds(5.0).await;
+        assert_eq!(heard.take_of("Observed").len(), 1, "what the relist showed");
+        let pleg = &played.agent.directory.pleg;
+        pleg.tell(Cause::outside("test"), PlegMsg::Inspect("u".into())).expect("has room");
+        seconds(0.8).await;
+        assert_eq!(heard.take_of("Observed").len(), usize::from(on_demand));
+        seconds(0.8).await;
+        assert_eq!(heard.take_of("Observed").len(), usize::from(!on_demand));
+    }
+}
+
+/// CRI-29: a worker asks for a look while a relist is on its way, which is from before. The look that the relist leads to
+/// shows that earlier time, and the worker gets its own as well.
+#[tokio::test(start_paused = true)]
+async fn a_look_at_a_relists_parts_takes_the_place_of_no_later_one() {
+    let played = played_agent(ObjectServer::default().api(), |_, _| {});
+    played.runtime().set_sandbox(sandbox());
     let heard = listen(&played.agent.directory.pod_manager);
     start_alone(Child::Pleg, &played.agent);
     seconds(0.05).await;
