@@ -41,7 +41,6 @@ pub const IGNORED_FLAGS: &[&str] = &[
 
 /// Feature gates, each with the setting that the agent behaves by, whatever was set.
 pub const IGNORED_GATES: &[(&str, bool)] = &[
-    ("CRIListStreaming", false),
     ("ClientsAllowCARotation", true),
     ("ClientsAllowCBOR", false),
     ("ClientsPreferCBOR", false),

@@ -17,7 +17,7 @@ use crate::actors::kit::trace::Trace;
 use crate::actors::server::Listener;
 use crate::actors::tree::Directory;
 use crate::config::flags::shown::command_line;
-use crate::config::{self, Config, Configz, Invocation};
+use crate::config::{self, Configz, Invocation};
 use crate::cri::grpc::GrpcRuntime;
 use crate::cri::{CriError, RuntimeService};
 use crate::logic::resources::cgroup_name::CgroupDriver;
@@ -45,7 +45,7 @@ pub(super) async fn assemble(
     let config = &invocation.config;
     let metrics = Metrics::new(invocation.gates.clone()).with_tasks_of([Handle::current(), visitors.clone()]);
     let metrics = Arc::new(metrics);
-    let runtime = runtime(config, &metrics)?;
+    let runtime = runtime(invocation, &metrics)?;
     let version = runtime.check_runtime().await.map_err(|error| error.to_string())?;
     let cgroups = cgroup_manager(&runtime, &config.cgroup_driver, &metrics).await?;
     let clock = Arc::new(SystemClock::start());
@@ -100,10 +100,13 @@ pub(super) struct Assembled {
     pub configz: ShownConfig,
 }
 
-fn runtime(config: &Config, metrics: &Metrics) -> Result<GrpcRuntime, String> {
+fn runtime(invocation: &Invocation, metrics: &Metrics) -> Result<GrpcRuntime, String> {
+    let config = &invocation.config;
     let (endpoint, images) = (&config.container_runtime_endpoint, &config.image_service_endpoint);
     let limit = config.runtime_request_timeout.to_std();
-    GrpcRuntime::connect(endpoint, images, limit, metrics.runtime()).map_err(|error| error.to_string())
+    let runtime =
+        GrpcRuntime::connect(endpoint, images, limit, metrics.runtime()).map_err(|error| error.to_string())?;
+    Ok(runtime.with_lists_in_parts(invocation.gates.enabled("CRIListStreaming")))
 }
 
 /// The listeners of the agent, as configured; the local socket always.

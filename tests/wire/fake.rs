@@ -196,6 +196,64 @@ macro_rules! unary {
     };
 }
 
+/// The answer of a call that streams: its parts, the last one maybe the status with which the stream fails.
+#[derive(Clone)]
+pub struct Parts<A> {
+    pub parts: Vec<Result<A, Status>>,
+    /// Whether nothing follows the parts, not even the end.
+    pub stays_open: bool,
+}
+
+impl<A> Parts<A> {
+    /// A stream that ends well.
+    pub fn of(parts: impl IntoIterator<Item = A>) -> Self {
+        Self { parts: parts.into_iter().map(Ok).collect(), stays_open: false }
+    }
+
+    /// Fails with this status after the parts.
+    pub fn failing(mut self, status: Status) -> Self {
+        self.parts.push(Err(status));
+        self
+    }
+}
+
+impl<A> Default for Parts<A> {
+    /// A runtime without the call, as far as nothing else was said.
+    fn default() -> Self {
+        Self::of([]).failing(Status::unimplemented("unknown method"))
+    }
+}
+
+macro_rules! streamed {
+    ($($method:ident($request:ident) -> $answer:ident;)*) => {
+        $(
+            fn $method<'life0, 'async_trait>(
+                &'life0 self,
+                request: Request<$request>,
+            ) -> std::pin::Pin<
+                Box<dyn Future<Output = Result<Response<BoxStream<$answer>>, Status>> + Send + 'async_trait>,
+            >
+            where
+                'life0: 'async_trait,
+                Self: 'async_trait,
+            {
+                Box::pin(async move {
+                    let answer = self.serve::<$request, Parts<$answer>>(request).await?.into_inner();
+                    let parts = (answer.parts.into_iter(), answer.stays_open);
+                    let parts = stream::unfold(parts, |(mut parts, stays_open)| async move {
+                        match parts.next() {
+                            None if stays_open => std::future::pending().await,
+                            next => next.map(|part| (part, (parts, stays_open))),
+                        }
+                    });
+                    let parts: BoxStream<$answer> = Box::pin(parts);
+                    Ok(Response::new(parts))
+                })
+            }
+        )*
+    };
+}
+
 #[tonic::async_trait]
 impl RuntimeService for Fake {
     unary! {
@@ -229,6 +287,13 @@ impl RuntimeService for Fake {
         runtime_config(RuntimeConfigRequest) -> RuntimeConfigResponse;
         update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> UpdatePodSandboxResourcesResponse;
     }
+    streamed! {
+        stream_pod_sandboxes(StreamPodSandboxesRequest) -> StreamPodSandboxesResponse;
+        stream_containers(StreamContainersRequest) -> StreamContainersResponse;
+        stream_container_stats(StreamContainerStatsRequest) -> StreamContainerStatsResponse;
+        stream_pod_sandbox_stats(StreamPodSandboxStatsRequest) -> StreamPodSandboxStatsResponse;
+        stream_pod_sandbox_metrics(StreamPodSandboxMetricsRequest) -> StreamPodSandboxMetricsResponse;
+    }
 
     async fn get_container_events(
         &self,
@@ -251,6 +316,9 @@ impl ImageService for Fake {
         pull_image(PullImageRequest) -> PullImageResponse;
         remove_image(RemoveImageRequest) -> RemoveImageResponse;
         image_fs_info(ImageFsInfoRequest) -> ImageFsInfoResponse;
+    }
+    streamed! {
+        stream_images(StreamImagesRequest) -> StreamImagesResponse;
     }
 }
 

@@ -13,6 +13,7 @@ mod events;
 mod fake;
 mod handshake;
 mod kube_api;
+mod lists;
 mod observed;
 mod requests;
 mod stats;

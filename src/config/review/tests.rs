@@ -75,11 +75,11 @@ fn each_fault_of_a_file_has_its_line() {
             ],
         ),
         (
-            "cgroupDriver: sytemd\nfeatureGates: {CRIListStreaming: true}\nlogging: {flushFrequency: 1s}\n",
+            "cgroupDriver: sytemd\nfeatureGates: {ClientsAllowCBOR: true}\nlogging: {flushFrequency: 1s}\n",
             &[
                 "warning: main:3: cgroupDriver (--cgroup-driver) \"sytemd\" is neither cgroupfs nor systemd, and counts as cgroupfs",
                 "warning: main:5: logging.flushFrequency is set, but the agent does not act on it",
-                "warning: main:4: feature gate CRIListStreaming=true is set, but the agent behaves as with CRIListStreaming=false",
+                "warning: main:4: feature gate ClientsAllowCBOR=true is set, but the agent behaves as with ClientsAllowCBOR=false",
             ],
         ),
         (

@@ -258,9 +258,9 @@ fn settings_without_effect_are_told_when_somebody_makes_them() {
 #[test]
 fn gates_without_effect_are_told_when_somebody_sets_them_to_what_is_not_done() {
     assert_eq!(
-        ignored("featureGates: {CRIListStreaming: true, WatchListClient: false, MemoryQoS: true}\n", &[]),
+        ignored("featureGates: {ClientsAllowCBOR: true, WatchListClient: false, MemoryQoS: true}\n", &[]),
         [
-            "feature gate CRIListStreaming=true is set, but the agent behaves as with CRIListStreaming=false",
+            "feature gate ClientsAllowCBOR=true is set, but the agent behaves as with ClientsAllowCBOR=false",
             "feature gate WatchListClient=false is set, but the agent behaves as with WatchListClient=true",
         ]
     );

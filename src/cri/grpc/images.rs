@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::lists::list;
 use super::{GrpcRuntime, ask};
 use crate::cri::instrumented::Call;
 use crate::cri::{
@@ -14,11 +15,14 @@ use crate::cri::{
 impl ImageService for GrpcRuntime {
     async fn list_images(&self, filter: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
         let filter = filter.map(|image| wire::ImageFilter { image: Some(image.into()) });
-        let request = wire::ListImagesRequest { filter };
+        let streamed = wire::StreamImagesRequest { filter: filter.clone() };
+        let whole = wire::ListImagesRequest { filter };
         let limit = Some(self.request_timeout);
-        ask!(self.images, list_images, Call::LIST_IMAGES, limit, request, |_, answer| {
-            Ok(answer.images.into_iter().map(convert::image).collect())
-        })
+        list!(
+            self.images, Call::LIST_IMAGES, limit, convert::image,
+            "StreamImages" stream_images(streamed).images,
+            list_images(whole).images
+        )
     }
 
     async fn image_status(&self, image: &ImageSpec) -> CriResult<Option<Image>> {

@@ -1,13 +1,14 @@
 //! The runtime behind its socket: CRI v1 over gRPC.
 //!
 //! One connection per endpoint, made when first needed and anew when it broke. Every call has the deadline of
-//! CRI-02, told to the runtime too; every answer is bounded (16 MiB, SEC-49) and checked (CRI-03). Keeps nothing
-//! but the connection: dropping it loses nothing.
+//! CRI-02, told to the runtime too; every answer is bounded (16 MiB, SEC-49) and checked (CRI-03). Keeps the
+//! connection, and whether lists come in parts (CRI-38): dropping it loses nothing.
 
 mod channel;
 mod connection;
 mod events;
 mod images;
+mod lists;
 mod runtime;
 
 use std::error::Error;
@@ -26,6 +27,7 @@ use super::wire::runtime_service_client::RuntimeServiceClient;
 use super::{CriError, CriResult, RuntimeVersion, wire};
 use channel::Channel;
 use connection::Attempts;
+use lists::Lists;
 
 /// Sends a message by a method of a service and gives the checked answer. A macro, because the generated clients
 /// borrow themselves for as long as the call lasts, and each method is a type of its own.
@@ -62,6 +64,7 @@ struct Peer<C> {
     endpoint: Arc<str>,
     /// Cheap to clone; clones share the connection.
     client: C,
+    lists: Lists,
 }
 
 impl GrpcRuntime {
@@ -89,11 +92,20 @@ impl GrpcRuntime {
         let runtime = RuntimeServiceClient::with_origin(channel, origin.clone()).max_decoding_message_size(ANSWER_MAX);
         let images = ImageServiceClient::with_origin(image_channel, origin).max_decoding_message_size(ANSWER_MAX);
         Ok(Self {
-            runtime: Peer { endpoint: name, client: runtime },
-            images: Peer { endpoint: image_name, client: images },
+            runtime: Peer { endpoint: name, client: runtime, lists: Lists::default() },
+            images: Peer { endpoint: image_name, client: images, lists: Lists::default() },
             request_timeout,
             observer,
         })
+    }
+
+    /// The same runtime, asked for lists in parts or for whole lists, as it is without this call (`CRIListStreaming`).
+    /// A service that cannot send parts is asked for whole lists all the same.
+    #[must_use]
+    pub fn with_lists_in_parts(self, in_parts: bool) -> Self {
+        self.runtime.lists.set(in_parts);
+        self.images.lists.set(in_parts);
+        self
     }
 
     /// The handshake at the agent's start (CRI-01): both services answer, and the runtime speaks our version.

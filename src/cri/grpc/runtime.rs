@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::lists::list;
 use super::{DEADLINE_MAX, GrpcRuntime, absent_is_done, ask, seconds};
 use crate::cri::instrumented::Call;
 use crate::cri::{
@@ -62,10 +63,14 @@ impl RuntimeService for GrpcRuntime {
     }
 
     async fn list_pod_sandboxes(&self, filter: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
-        let request = wire::ListPodSandboxRequest { filter: Some(filter.into()) };
-        ask!(self.runtime, list_pod_sandbox, Call::LIST_POD_SANDBOX, self.usual(), request, |_, answer| {
-            Ok(answer.items.into_iter().map(convert::pod_sandbox).collect())
-        })
+        let streamed = wire::StreamPodSandboxesRequest { filter: Some(filter.into()) };
+        let whole = wire::ListPodSandboxRequest { filter: Some(filter.into()) };
+        let call = Call::LIST_POD_SANDBOX;
+        list!(
+            self.runtime, call, self.usual(), convert::pod_sandbox,
+            "StreamPodSandboxes" stream_pod_sandboxes(streamed).pod_sandboxes,
+            list_pod_sandbox(whole).items
+        )
     }
 
     async fn create_container(
@@ -101,10 +106,14 @@ impl RuntimeService for GrpcRuntime {
     }
 
     async fn list_containers(&self, filter: &ContainerFilter) -> CriResult<Vec<Container>> {
-        let request = wire::ListContainersRequest { filter: Some(filter.into()) };
-        ask!(self.runtime, list_containers, Call::LIST_CONTAINERS, self.usual(), request, |_, answer| {
-            Ok(answer.containers.into_iter().map(convert::container).collect())
-        })
+        let streamed = wire::StreamContainersRequest { filter: Some(filter.into()) };
+        let whole = wire::ListContainersRequest { filter: Some(filter.into()) };
+        let call = Call::LIST_CONTAINERS;
+        list!(
+            self.runtime, call, self.usual(), convert::container,
+            "StreamContainers" stream_containers(streamed).containers,
+            list_containers(whole).containers
+        )
     }
 
     async fn container_status(&self, id: &ContainerId) -> CriResult<ContainerStatus> {
@@ -226,10 +235,14 @@ impl RuntimeService for GrpcRuntime {
     }
 
     async fn list_container_stats(&self, filter: &StatsFilter) -> CriResult<Vec<ContainerStats>> {
-        let request = wire::ListContainerStatsRequest { filter: Some(filter.into()) };
-        ask!(self.runtime, list_container_stats, Call::LIST_CONTAINER_STATS, self.usual(), request, |_, answer| {
-            Ok(answer.stats.into_iter().map(convert::container_stats).collect())
-        })
+        let streamed = wire::StreamContainerStatsRequest { filter: Some(filter.into()) };
+        let whole = wire::ListContainerStatsRequest { filter: Some(filter.into()) };
+        let call = Call::LIST_CONTAINER_STATS;
+        list!(
+            self.runtime, call, self.usual(), convert::container_stats,
+            "StreamContainerStats" stream_container_stats(streamed).container_stats,
+            list_container_stats(whole).stats
+        )
     }
 
     async fn pod_sandbox_stats(&self, id: &SandboxId) -> CriResult<PodSandboxStats> {
@@ -240,11 +253,14 @@ impl RuntimeService for GrpcRuntime {
     }
 
     async fn list_pod_sandbox_stats(&self, filter: &StatsFilter) -> CriResult<Vec<PodSandboxStats>> {
-        let request = wire::ListPodSandboxStatsRequest { filter: Some(filter.into()) };
+        let streamed = wire::StreamPodSandboxStatsRequest { filter: Some(filter.into()) };
+        let whole = wire::ListPodSandboxStatsRequest { filter: Some(filter.into()) };
         let call = Call::LIST_POD_SANDBOX_STATS;
-        ask!(self.runtime, list_pod_sandbox_stats, call, self.usual(), request, |_, answer| {
-            Ok(answer.stats.into_iter().map(convert::pod_sandbox_stats).collect())
-        })
+        list!(
+            self.runtime, call, self.usual(), convert::pod_sandbox_stats,
+            "StreamPodSandboxStats" stream_pod_sandbox_stats(streamed).pod_sandbox_stats,
+            list_pod_sandbox_stats(whole).stats
+        )
     }
 
     async fn list_metric_descriptors(&self) -> CriResult<Vec<MetricDescriptor>> {
@@ -256,11 +272,14 @@ impl RuntimeService for GrpcRuntime {
     }
 
     async fn list_pod_sandbox_metrics(&self) -> CriResult<Vec<PodSandboxMetrics>> {
-        let request = wire::ListPodSandboxMetricsRequest {};
+        let streamed = wire::StreamPodSandboxMetricsRequest {};
+        let whole = wire::ListPodSandboxMetricsRequest {};
         let call = Call::LIST_POD_SANDBOX_METRICS;
-        ask!(self.runtime, list_pod_sandbox_metrics, call, self.usual(), request, |_, answer| {
-            Ok(answer.pod_metrics.into_iter().map(convert::pod_sandbox_metrics).collect())
-        })
+        list!(
+            self.runtime, call, self.usual(), convert::pod_sandbox_metrics,
+            "StreamPodSandboxMetrics" stream_pod_sandbox_metrics(streamed).pod_sandbox_metrics,
+            list_pod_sandbox_metrics(whole).pod_metrics
+        )
     }
 
     async fn container_events(&self) -> CriResult<ContainerEvents> {
