@@ -252,6 +252,8 @@ pub struct StatisticsSettings {
     pub volume_period: Option<Duration>,
     /// Gate `CSIVolumeHealth`: whether conditions that drivers tell of volumes count.
     pub volume_health: bool,
+    /// Gate `PodAndContainerStatsFromCRI`: whether the figures of pods are those that the runtime tells.
+    pub from_runtime: bool,
 }
 
 /// The endpoints that are answered over HTTP.

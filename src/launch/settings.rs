@@ -81,6 +81,7 @@ pub fn settings(
             pressure: invocation.gates.enabled("KubeletPSI"),
             volume_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
             volume_health: invocation.gates.enabled("CSIVolumeHealth"),
+            from_runtime: false,
         },
         serving: serving(invocation),
         node,

@@ -11,6 +11,7 @@ use crate::cri::ImageFsInfo;
 use crate::logic::model::ids::FullName;
 use crate::logic::statistics::sample::{RawSample, Snapshot, Wanted};
 use crate::logic::statistics::summary::{ClaimReference, VolumeStats};
+use crate::logic::statistics::told::ToldPods;
 use crate::logic::statistics::volumes::{Answer, VolumeFigures};
 use crate::logic::statistics::walks::WalkKey;
 use crate::logic::volumes::volume_states::DrivenVolume;
@@ -54,6 +55,20 @@ pub struct VolumesThere {
 /// A driver's answer about a volume; `None` where it measures none. With its words about a bad condition.
 pub type DriverAnswer = Option<(Answer, Option<String>)>;
 
+/// The runtime's answer about figures of pods (gate `PodAndContainerStatsFromCRI`).
+#[derive(Debug, Default)]
+pub enum PodFigures {
+    /// It was not asked: the gate is off, or nobody wanted them.
+    #[default]
+    NotAsked,
+    /// It has no such call: control groups tell the figures.
+    NotTold,
+    /// Its figures.
+    Told(ToldPods),
+    /// It failed, or did not answer in time: with the error, in upstream's words.
+    Failed(String),
+}
+
 /// The result of a look.
 #[derive(Debug)]
 pub struct Looked {
@@ -61,6 +76,8 @@ pub struct Looked {
     pub sample: RawSample,
     /// The runtime's answer about its disks, if it was asked and answered.
     pub disks: Option<ImageFsInfo>,
+    /// The runtime's answer about figures of pods.
+    pub pods: PodFigures,
     /// The image of sandboxes, if that was asked.
     pub sandbox_image: Option<String>,
     /// The volumes that are there, if that was asked and somebody answered.

@@ -135,6 +135,7 @@ pub fn settings(started: Moment) -> Settings {
             pressure: true,
             volume_period: Some(Duration::from_secs(60)),
             volume_health: false,
+            from_runtime: false,
         },
         serving: ServingSettings::default(),
     }

@@ -12,6 +12,7 @@ pub fn stats_collector_args(agent: &Agent) -> stats_collector::Args {
     stats_collector::Args {
         volume_period: agent.settings.statistics.volume_period,
         volume_health: agent.settings.statistics.volume_health,
+        from_runtime: agent.settings.statistics.from_runtime,
         csi: csi_volumes(agent),
         observer: Arc::clone(&adapters.observer),
         event_recorder: agent.directory.event_recorder.clone(),

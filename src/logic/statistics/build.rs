@@ -3,12 +3,15 @@
 //! Figures that the kernel does not have are left out, but for pressure: upstream shows zeros where the kernel has no
 //! figures.
 
+mod told;
+
 use super::figures::{FileSystem, GroupFigures, Interface, Pressure, Usage, is_limit};
 use super::sample::{ContainerSample, DiskSample, Group, PodSample, RuntimeDisk, Snapshot, System};
 use super::summary::{
     ContainerStats, CpuStats, FsStats, InterfaceStats, IoStats, MemoryStats, NetworkStats, NodeStats, PodReference,
     PodStats, ProcessStats, PsiStats, RlimitStats, RuntimeStats, Summary, SwapStats, Time,
 };
+use super::told::LayerUse;
 use crate::logic::model::time::Moment;
 
 /// The interface that counts as a pod's or node's own.
@@ -47,11 +50,12 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn summary(&self, facts: &Facts) -> Summary {
-        let sample = &self.snapshot.sample;
-        Summary {
-            node: self.node(facts),
-            pods: sample.pods.iter().filter(|pod| !pod.containers.is_empty()).map(|pod| self.pod(pod)).collect(),
-        }
+        let pods = self.snapshot.sample.pods.iter();
+        let pods = match &self.snapshot.told {
+            None => pods.filter(|pod| !pod.containers.is_empty()).map(|pod| self.pod(pod)).collect(),
+            Some(told) => pods.filter_map(|pod| Some(self.told_pod(pod, told.get(&pod.sandbox.id)?))).collect(),
+        };
+        Summary { node: self.node(facts), pods }
     }
 
     fn node(&self, facts: &Facts) -> NodeStats {
@@ -110,15 +114,7 @@ impl Builder<'_> {
 
     fn pod(&self, pod: &PodSample) -> PodStats {
         let containers: Vec<_> = pod.containers.iter().map(|container| self.container(container)).collect();
-        let mut stats = PodStats {
-            pod_ref: PodReference {
-                name: pod.name.clone(),
-                namespace: pod.namespace.clone(),
-                uid: pod.uid.to_string(),
-            },
-            start_time: Time(pod.created),
-            ..PodStats::default()
-        };
+        let mut stats = named(pod);
         match &pod.group {
             Some(group) => {
                 stats.cpu = self.cpu(group);
@@ -132,17 +128,22 @@ impl Builder<'_> {
             let at = pod.sandbox.group.as_ref().map_or(self.snapshot.sample.at, |group| group.figures.at);
             stats.network = pod.sandbox.interfaces.as_ref().map(|interfaces| network(at, interfaces));
             stats.process_stats = processes(pod);
-            let volumes = self.snapshot.volumes.get(&pod.uid).map_or(&[][..], Vec::as_slice);
-            // Ephemeral ones first, as upstream has it.
-            let (ephemeral, others): (Vec<_>, Vec<_>) = volumes.iter().partition(|volume| volume.is_ephemeral);
-            stats.volumes = ephemeral.iter().chain(&others).map(|volume| volume.stats()).collect();
-            if let Some(disks) = &self.snapshot.sample.disks {
-                let ephemeral: Vec<_> = ephemeral.iter().map(|volume| volume.stats().space).collect();
-                stats.ephemeral_storage = Some(ephemeral_storage(pod, &containers, &ephemeral, disks));
-            }
+            self.add_storage(&mut stats, pod, &containers);
         }
         stats.containers = containers;
         stats
+    }
+
+    /// A pod's volumes and its part of the node's disk: nobody but the agent knows them.
+    fn add_storage(&self, stats: &mut PodStats, pod: &PodSample, containers: &[ContainerStats]) {
+        let volumes = self.snapshot.volumes.get(&pod.uid).map_or(&[][..], Vec::as_slice);
+        // Ephemeral ones first, as upstream has it.
+        let (ephemeral, others): (Vec<_>, Vec<_>) = volumes.iter().partition(|volume| volume.is_ephemeral);
+        stats.volumes = ephemeral.iter().chain(&others).map(|volume| volume.stats()).collect();
+        if let Some(disks) = &self.snapshot.sample.disks {
+            let ephemeral: Vec<_> = ephemeral.iter().map(|volume| volume.stats().space).collect();
+            stats.ephemeral_storage = Some(ephemeral_storage(pod, containers, &ephemeral, disks));
+        }
     }
 
     fn container(&self, container: &ContainerSample) -> ContainerStats {
@@ -157,13 +158,17 @@ impl Builder<'_> {
             stats.swap = swap(&group.figures);
             stats.io = self.io(&group.figures);
         }
-        if let Some(disks) = self.snapshot.sample.disks.as_ref().filter(|_| self.whole) {
-            let layer = self.snapshot.layers.get(&container.id).copied();
-            stats.rootfs = Some(rootfs(layer, disks, self.snapshot.sample.at));
-            let logs_on = disks.logs.as_ref().unwrap_or(&disks.node);
-            stats.logs = container.logs.map(|usage| used(logs_on, usage));
-        }
+        let layer = self.snapshot.layers.get(&container.id).map(|usage| LayerUse::from(*usage));
+        self.add_disks(&mut stats, container, layer);
         stats
+    }
+
+    /// A container's writable layer and its logs.
+    fn add_disks(&self, stats: &mut ContainerStats, container: &ContainerSample, layer: Option<LayerUse>) {
+        let Some(disks) = self.snapshot.sample.disks.as_ref().filter(|_| self.whole) else { return };
+        stats.rootfs = Some(rootfs(layer, disks, self.snapshot.sample.at));
+        let logs_on = disks.logs.as_ref().unwrap_or(&disks.node);
+        stats.logs = container.logs.map(|usage| used(logs_on, usage));
     }
 
     fn cpu(&self, group: &Group) -> Option<CpuStats> {
@@ -202,6 +207,12 @@ impl Builder<'_> {
     fn psi(&self, pressure: Option<Pressure>) -> Option<PsiStats> {
         self.pressure.then(|| pressure.unwrap_or_default().into())
     }
+}
+
+/// A pod with its names alone.
+fn named(pod: &PodSample) -> PodStats {
+    let pod_ref = PodReference { name: pod.name.clone(), namespace: pod.namespace.clone(), uid: pod.uid.to_string() };
+    PodStats { pod_ref, start_time: Time(pod.created), ..PodStats::default() }
 }
 
 fn swap(figures: &GroupFigures) -> Option<SwapStats> {
@@ -268,13 +279,13 @@ fn runtime_disk(disk: &RuntimeDisk) -> FsStats {
     }
 }
 
-fn rootfs(layer: Option<Usage>, disks: &DiskSample, at: Moment) -> FsStats {
+fn rootfs(layer: Option<LayerUse>, disks: &DiskSample, at: Moment) -> FsStats {
     let on = disks.containers.as_ref().or(disks.images.as_ref());
     let on = on.and_then(|disk| disk.file_system).as_ref().map(space).unwrap_or_default();
     FsStats {
         time: Time(layer.map_or(at, |layer| layer.at)),
-        used_bytes: layer.map(|layer| layer.bytes),
-        inodes_used: layer.map(|layer| layer.inodes),
+        used_bytes: layer.and_then(|layer| layer.bytes),
+        inodes_used: layer.and_then(|layer| layer.inodes),
         ..on
     }
 }

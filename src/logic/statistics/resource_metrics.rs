@@ -60,7 +60,7 @@ const OF_CONTAINER: [(&str, &str, Kind, OfContainer); 5] = [
         Kind::Gauge,
         |container| {
             let swap = container.swap?;
-            let limit = swap.swap_available_bytes? + swap.swap_usage_bytes.unwrap_or(0);
+            let limit = swap.swap_available_bytes?.saturating_add(swap.swap_usage_bytes.unwrap_or(0));
             Some((limit as f64, Some(swap.time)))
         },
     ),

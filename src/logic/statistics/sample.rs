@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::figures::{DiskFigures, FileSystem, GroupFigures, Interface, MountedDevice, Usage};
 use super::groupless::GrouplessContainer;
+use super::told::ToldPods;
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::model::time::Moment;
 
@@ -38,6 +39,8 @@ impl Wanted {
     pub const CPU_AND_MEMORY: Self = Self { depth: Depth::Summary, disks: false };
     /// `/stats/summary`.
     pub const SUMMARY: Self = Self { depth: Depth::Summary, disks: true };
+    /// `/metrics/cadvisor` where the runtime tells of pods: the machine.
+    pub const MACHINE: Self = Self { depth: Depth::Memory, disks: false };
     /// `/metrics/cadvisor`.
     pub const EVERYTHING: Self = Self { depth: Depth::Everything, disks: false };
 
@@ -242,8 +245,10 @@ pub struct Machine {
 pub struct Snapshot {
     /// The look.
     pub sample: RawSample,
-    /// Processor time used a second, in ns, by the group's path.
+    /// Processor time used a second, in ns, by the group's path; of containers that the runtime tells of, by their IDs.
     pub nano_cores: BTreeMap<String, u64>,
+    /// Pods as the runtime tells of them; `None` where their figures are those of control groups.
+    pub told: Option<ToldPods>,
     /// Writable layers, by container.
     pub layers: BTreeMap<ContainerId, Usage>,
     /// Volumes, by pod.

@@ -9,6 +9,7 @@ mod driven;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod told;
 mod writers;
 
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ use crate::logic::statistics::walks::{WalkEnd, WalkKey, WalkTerms, Walks};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::runtime::pleg::PlegMsg;
 use crate::messages::stats_collector::{
-    Cost, Looked, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, VolumesThere, WalksEnded,
+    Cost, Looked, PodFigures, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, VolumesThere, WalksEnded,
 };
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::host::chance::Chance;
@@ -54,6 +55,8 @@ const DISKS_PERIOD: Duration = Duration::from_secs(10);
 const SANDBOX_IMAGE_PERIOD: Duration = Duration::from_secs(600);
 /// How long a snapshot is kept for others who ask: it is large where pods are many.
 const KEPT: Duration = Duration::from_secs(10);
+/// How long the runtime may take to say what nobody else can.
+const RUNTIME_LIMIT: Duration = Duration::from_secs(10);
 /// The most who wait for a look.
 const WAITING_MAX: usize = 1024;
 
@@ -69,6 +72,7 @@ struct Look {
     wanted: Wanted,
     began: Duration,
     sample: Option<RawSample>,
+    pods: PodFigures,
 }
 
 /// The actor's arguments.
@@ -77,6 +81,8 @@ pub struct Args {
     pub volume_period: Option<Duration>,
     /// Gate `CSIVolumeHealth`: whether conditions that drivers tell of volumes count.
     pub volume_health: bool,
+    /// Gate `PodAndContainerStatsFromCRI`: whether the runtime is asked for figures of pods.
+    pub from_runtime: bool,
     /// Reaches the drivers of volumes.
     pub csi: CsiVolumes,
     /// Counts how long drivers take.
@@ -125,6 +131,8 @@ pub struct StatsCollector {
 struct RuntimeTold {
     disks: Option<(ImageFsInfo, Duration)>,
     sandbox_image: Option<(String, Duration)>,
+    /// Whether the runtime told figures of pods when it was last asked, those of their layers too.
+    tells_pods: bool,
 }
 
 /// The cost of looks, by how much was wanted, and of walks.
@@ -240,7 +248,7 @@ impl StatsCollector {
                 && known_image.is_none_or(|(_, at)| uptime.saturating_sub(*at) >= SANDBOX_IMAGE_PERIOD),
             volumes: wanted.disks && self.args.volume_period.is_some(),
         };
-        self.look = Some(Look { wanted, began: uptime, sample: None });
+        self.look = Some(Look { wanted, began: uptime, sample: None, pods: PodFigures::NotAsked });
         let args = Arc::clone(&self.args);
         let work = async move { steps::look(&args, needs).await.map(Box::new) };
         context.start("look at statistics", name_of(wanted), work, |outcome| StatsCollectorMsg::Looked(outcome.into()));
@@ -264,8 +272,14 @@ impl StatsCollector {
             let count = self.groupless.count();
             tracing::warn!(container, count, "running containers have no control group, statistics lack them");
         }
-        let writers = Writers::of(&looked.sample);
-        look.sample = Some(looked.sample);
+        let mut writers = Writers::of(&looked.sample);
+        if !matches!(looked.pods, PodFigures::NotAsked) {
+            self.told.tells_pods = matches!(looked.pods, PodFigures::Told(_));
+        }
+        if self.told.tells_pods {
+            writers.containers.clear(); // Nobody walks through a layer whose figures the runtime tells.
+        }
+        (look.sample, look.pods) = (Some(looked.sample), looked.pods);
         if let Some(volumes) = looked.volumes {
             self.set_volumes(volumes, context);
         }
@@ -377,23 +391,38 @@ impl StatsCollector {
 
     /// Answers all whom the look serves, and begins the next one for the others.
     fn finish(&mut self, context: &mut Context<StatsCollectorMsg>) {
-        let Some(Look { wanted, began, sample: Some(sample) }) = self.look.take() else { return };
-        let nano_cores = self.rates.take(&sample);
+        let Some(Look { wanted, began, sample: Some(sample), pods }) = self.look.take() else { return };
+        let (told, failure) = match pods {
+            PodFigures::NotAsked | PodFigures::NotTold => (None, None),
+            PodFigures::Told(told) => (Some(told), None),
+            PodFigures::Failed(problem) => (None, Some(problem)),
+        };
+        let mut nano_cores = self.rates.take(&sample);
+        if let Some(told) = &told {
+            self.rates.take_told(told, &mut nano_cores);
+        }
         let snapshot = Arc::new(Snapshot {
             nano_cores,
+            told,
             layers: self.layers.clone(),
             volumes: self.volume_figures(),
             sandbox_image: self.told.sandbox_image.as_ref().map(|(image, _)| image.clone()).unwrap_or_default(),
             sample,
         });
-        self.newest = Some((Arc::clone(&snapshot), wanted, began));
+        // Without the runtime's figures of pods a snapshot serves those alone who want the node.
+        let shown = if failure.is_some() { Wanted { depth: Depth::Memory, ..wanted } } else { wanted };
+        self.newest = Some((Arc::clone(&snapshot), shown, began));
         context.after(KEPT, StatsCollectorMsg::ForgetDue);
         for waiting in std::mem::take(&mut self.waiting) {
-            if wanted.covers(waiting.wanted) && began >= waiting.from {
-                let _ = waiting.reply.send(Ok(Arc::clone(&snapshot))); // The asker may have left.
-            } else {
+            if !wanted.covers(waiting.wanted) || began < waiting.from {
                 self.waiting.push(waiting);
+                continue;
             }
+            let answer = match &failure {
+                Some(problem) if !shown.covers(waiting.wanted) => Err(problem.clone()),
+                _ => Ok(Arc::clone(&snapshot)),
+            };
+            let _ = waiting.reply.send(answer); // The asker may have left.
         }
         self.begin_look(context);
     }

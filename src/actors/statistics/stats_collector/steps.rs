@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::Args;
+use futures_util::future::join;
+
+use super::{Args, RUNTIME_LIMIT, told};
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerStats, FilesystemUsage, ImageFsInfo, StatsFilter};
 use crate::logic::model::ids::FullName;
@@ -22,8 +24,6 @@ use crate::platform::statistics::{Haste, LookOrder, RuntimeDiskAt, WalkOutcome, 
 
 /// How long another actor may take to answer.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
-/// How long the runtime may take to say what nobody else can.
-const RUNTIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The facts that a look has to find out.
 pub(super) struct Needs {
@@ -43,17 +43,18 @@ pub(super) async fn look(args: &Args, needs: Needs) -> Result<Looked, String> {
     let cause = Cause::outside("statistics");
     let pods = args.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await;
     let pods = pods.map_err(|error| format!("list pods: {error}"))?;
-    let disks = if needs.disks { image_disks(args).await } else { None };
+    let pods = chosen(pods.iter().map(|pod| &**pod));
+    let disks = async { if needs.disks { image_disks(args).await } else { None } };
+    let (disks, figures) = join(disks, told::figures(args, needs.wanted, &pods)).await;
     let sandbox_image = if needs.sandbox_image { sandbox_image(args).await } else { None };
     let volumes = if needs.volumes { volumes(args).await } else { None };
     let (images, containers) = match (needs.wanted.disks, disks.as_ref().or(needs.known_disks.as_ref())) {
         (true, Some(told)) => runtime_places(told),
         _ => (None, None),
     };
-    let pods = chosen(pods.iter().map(|pod| &**pod));
     let order = LookOrder { wanted: needs.wanted, pods, images, containers };
     let sample = args.statistics.look(order).await.map_err(|error| error.to_string())?;
-    Ok(Looked { sample, disks, sandbox_image, volumes })
+    Ok(Looked { sample, disks, pods: figures, sandbox_image, volumes })
 }
 
 /// The runtime's answer about its disks; nothing when it does not answer in time: its last answer counts on.

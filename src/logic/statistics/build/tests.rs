@@ -112,6 +112,7 @@ pub(crate) fn snapshot() -> Snapshot {
     };
     let volumes = vec![volume("data", 30_000, false, Some("claim")), volume("cache", 20_000, true, None)];
     Snapshot {
+        told: None,
         sample,
         nano_cores: [("/".to_owned(), 250_000_000), ("/kubepods/podu1/c1".to_owned(), 5)].into(),
         layers: [(ContainerId::from("c1"), Usage { at: AT, bytes: 12_288, inodes: 3 })].into(),
