@@ -48,7 +48,6 @@ pub const IGNORED_GATES: &[(&str, bool)] = &[
     ("ClusterTrustBundleProjection", true),
     ("ContextualLogging", true),
     ("NativeHistograms", false),
-    ("PodAndContainerStatsFromCRI", false),
     ("PodCertificateRequest", true),
     ("PreventStaticPodAPIReferences", true),
     ("TaintTolerationComparisonOperators", true),

@@ -77,15 +77,20 @@ pub fn settings(
         resources: resources(invocation, host, &node.status.capacity, managers)?,
         network: NetworkSettings { dns: dns(invocation, host), rules: config.make_iptables_util_chains },
         logs: LogSettings { folder: config.pod_logs_dir.clone(), rotation: log_rotation(config)? },
-        statistics: StatisticsSettings {
-            pressure: invocation.gates.enabled("KubeletPSI"),
-            volume_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
-            volume_health: invocation.gates.enabled("CSIVolumeHealth"),
-            from_runtime: false,
-        },
+        statistics: statistics(invocation),
         serving: serving(invocation),
         node,
     })
+}
+
+fn statistics(invocation: &Invocation) -> StatisticsSettings {
+    let (config, gates) = (&invocation.config, &invocation.gates);
+    StatisticsSettings {
+        pressure: gates.enabled("KubeletPSI"),
+        volume_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
+        volume_health: gates.enabled("CSIVolumeHealth"),
+        from_runtime: gates.enabled("PodAndContainerStatsFromCRI"),
+    }
 }
 
 /// The part of the settings that a reload may change.
@@ -495,6 +500,10 @@ mod tests {
             ("MemoryQoS=true", BackoffPolicy::crash_loop(longest)),
         ] {
             assert_eq!(crash_loop(&invocation(&["--feature-gates", gates])), expected, "{gates}");
+        }
+        for (gates, from_runtime) in [("PodAndContainerStatsFromCRI=true", true), ("KubeletPSI=true", false)] {
+            let settings = statistics(&invocation(&["--feature-gates", gates]));
+            assert_eq!(settings.from_runtime, from_runtime, "{gates}");
         }
         for (gates, ignores) in [("HostnameOverride=false", true), ("HostnameOverride=true", false)] {
             let invocation = invocation(&["--feature-gates", gates]);

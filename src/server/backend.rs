@@ -91,6 +91,7 @@ fn sources(agent: &Agent) -> Sources {
     Sources {
         node_name: settings.node_name.clone(),
         cgroup_version: adapters.cgroups.version(),
+        from_runtime: settings.statistics.from_runtime,
         has_api_server: adapters.cluster.api.is_some(),
         directory: directory.clone(),
         trace: Arc::clone(trace),

@@ -205,6 +205,11 @@ impl Node {
         Self::with(None, |_| vec![])
     }
 
+    /// Where the runtime tells the figures of pods (gate `PodAndContainerStatsFromCRI`).
+    pub(super) fn with_figures_of_the_runtime() -> Self {
+        Self::configured(None, |_| vec![], |settings| settings.statistics.from_runtime = true)
+    }
+
     /// With the local socket.
     pub(super) fn with_socket() -> Self {
         Self::with(None, Node0::with_socket)

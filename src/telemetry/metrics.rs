@@ -242,8 +242,8 @@ fn node(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let help =
         "[ALPHA] Metrics provider used by kubelet to collect container stats. Values can be 'cadvisor' and 'cri'";
     let mut family = Family::gauge("kubelet_metrics_provider", help);
-    // Figures are those of cgroups, as cAdvisor's are.
-    family.sample(&[("provider", "cadvisor")], 1.0);
+    // Figures are those of cgroups, as cAdvisor's are, or the runtime's.
+    family.sample(&[("provider", if sources.from_runtime { "cri" } else { "cadvisor" })], 1.0);
     family.finish(families);
 }
 

@@ -14,6 +14,8 @@ pub struct Sources {
     pub node_name: String,
     /// Which control groups the node has.
     pub cgroup_version: CgroupVersion,
+    /// Gate `PodAndContainerStatsFromCRI`: whether the runtime tells the figures of pods.
+    pub from_runtime: bool,
     /// Whether there is an API server.
     pub has_api_server: bool,
     /// Actors that are asked for what they counted, or for what there is.

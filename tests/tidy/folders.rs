@@ -18,7 +18,6 @@ const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
     ("src/actors", 22, "its domains, a folder each, and the tree above them"),
     ("src/bin", 1, "Cargo looks for programs here"),
     ("src/logic", 20, "its domains, a folder each"),
-    ("src/server/statistics/stats", 2, "routes and their tests"),
 ];
 
 fn is_tests(name: &str) -> bool {

@@ -42,16 +42,16 @@ pub fn seconds(nanoseconds: u64) -> Value {
 
 /// Families being written, one after the other.
 #[derive(Debug, Default)]
-pub struct Exposition {
+pub struct Exposition<'a> {
     text: String,
-    name: &'static str,
-    help: &'static str,
+    name: &'a str,
+    help: &'a str,
     kind: Option<Kind>,
 }
 
-impl Exposition {
-    /// Begins a family; one without samples leaves nothing behind.
-    pub fn family(&mut self, name: &'static str, help: &'static str, kind: Kind) {
+impl<'a> Exposition<'a> {
+    /// Begins a family; one without samples leaves nothing behind. The help text is written as it is.
+    pub fn family(&mut self, name: &'a str, help: &'a str, kind: Kind) {
         (self.name, self.help, self.kind) = (name, help, Some(kind));
     }
 

@@ -1,7 +1,7 @@
 //! Pods whose figures the runtime tells (gate `PodAndContainerStatsFromCRI`), as upstream derives them.
 //!
 //! No figure of a control group takes the place of one that the runtime leaves out. Of a container, upstream shows zeros
-//! for a whole kind of figures that the runtime leaves out, and in the short answer for each such figure.
+//! for a kind of figures that is missing as a whole; in the short answer, zeros for each missing figure.
 
 use super::{Builder, named, plus};
 use crate::logic::statistics::sample::{ContainerSample, PodSample};

@@ -3,8 +3,12 @@
 use crate::logic::statistics::exposition::{Exposition, Kind, labels};
 use crate::logic::statistics::sample::Snapshot;
 
-/// All families of the machine.
+/// Versions, then the machine.
 pub(super) fn text(snapshot: &Snapshot) -> String {
+    versions(snapshot) + &machine(snapshot)
+}
+
+fn versions(snapshot: &Snapshot) -> String {
     let machine = &snapshot.sample.node.machine;
     let mut out = Exposition::default();
     let help = "A metric with a constant '1' value labeled by kernel version, OS version, docker version, cadvisor \
@@ -21,6 +25,13 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let help = "1 if there was an error while getting container metrics, 0 otherwise";
     out.family("container_scrape_error", help, Kind::Gauge);
     out.sample("", &[], 0, None);
+    out.into_text()
+}
+
+/// All families of the machine.
+pub(super) fn machine(snapshot: &Snapshot) -> String {
+    let machine = &snapshot.sample.node.machine;
+    let mut out = Exposition::default();
     let base = labels(&[
         ("boot_id", &machine.boot_id),
         ("machine_id", &machine.machine_id),

@@ -6,6 +6,7 @@
 
 mod families;
 mod machine;
+pub mod told;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -122,7 +123,7 @@ impl One<'_> {
 
 /// Where the samples of one group in one family go.
 struct Lines<'a> {
-    out: &'a mut Exposition,
+    out: &'a mut Exposition<'static>,
     labels: &'a str,
     stamp: &'a str,
 }

@@ -1,5 +1,7 @@
 //! `/stats/summary`, `/metrics/resource`, `/metrics/cadvisor`: a snapshot of `StatsCollector`, printed.
 
+mod told;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,14 +82,18 @@ async fn resource(State(shared): State<Shared>) -> Reply {
 }
 
 async fn cadvisor(State(shared): State<Shared>) -> Reply {
+    if shared.sources.from_runtime {
+        return told::families(&shared).await.map_or_else(|problem| failed(&problem), page);
+    }
     match snapshot(&shared, Wanted::EVERYTHING).await {
-        Ok(snapshot) => {
-            let families =
-                Page::new(snapshot, shared.facts.pressure).map(|family| Ok::<Bytes, Infallible>(Bytes::from(family)));
-            scrape::text(Body::from_stream(stream::iter(families)))
-        }
+        Ok(snapshot) => page(Page::new(snapshot, shared.facts.pressure)),
         Err(problem) => failed(&problem),
     }
+}
+
+fn page(families: impl Iterator<Item = String> + Send + 'static) -> Reply {
+    let families = families.map(|family| Ok::<Bytes, Infallible>(Bytes::from(family)));
+    scrape::text(Body::from_stream(stream::iter(families)))
 }
 
 #[cfg(test)]
