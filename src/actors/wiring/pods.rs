@@ -139,6 +139,7 @@ fn worker_settings(agent: &Agent) -> WorkerSettings {
         resources: WorkerResources {
             options: settings.resources.options,
             resize: settings.resources.resize,
+            usage_from_runtime: settings.statistics.from_runtime,
             owns_hardware: !settings.resources.managers.is_idle(),
             cgroup_tree: settings.resources.cgroup_tree.clone(),
             node_memory: settings.resources.node_memory,

@@ -28,6 +28,8 @@ use crate::sim::faults::Fault;
 use crate::sim::invariants::VOLUMES_OUTLIVE;
 use crate::sim::node::plugins::Plugins;
 
+/// The memory of a sandbox's own process.
+const SANDBOX_BYTES: u64 = 1 << 20;
 /// Added to a stop's grace period for its deadline (CRI-02).
 const STOP_MARGIN: Duration = Duration::from_secs(120);
 
@@ -450,8 +452,13 @@ impl RuntimeService for Outlet {
     async fn pod_sandbox_stats(&self, id: &SandboxId) -> CriResult<PodSandboxStats> {
         let id = id.clone();
         self.ask("PodSandboxStats", move |node| {
-            let status = lock(&node.containers).sandbox_status(&id)?;
-            Ok(PodSandboxStats { id: id.to_string(), metadata: status.metadata, ..PodSandboxStats::default() })
+            let containers = lock(&node.containers);
+            let status = containers.sandbox_status(&id)?;
+            let inside = containers.containers.values().filter(|one| one.sandbox == id);
+            let running = inside.filter(|one| one.state == ContainerState::Running);
+            let usage_bytes = Some(SANDBOX_BYTES + running.map(|one| one.memory).sum::<u64>());
+            let memory = Some(MemoryUsage { usage_bytes, ..MemoryUsage::default() });
+            Ok(PodSandboxStats { id: id.to_string(), metadata: status.metadata, memory, ..PodSandboxStats::default() })
         })
         .await
     }

@@ -247,6 +247,28 @@ fn memory_is_not_taken_from_a_container_that_uses_it() {
     });
 }
 
+/// RES-58, CRI-34: the runtime counts the sandbox of the pod, too.
+#[test]
+fn the_runtime_tells_the_memory_of_a_pod_under_the_gate_for_its_figures() {
+    let options = Options { settings: |settings| settings.statistics.from_runtime = true, ..in_a_cluster() };
+    simulate_with(1, options, |world| async move {
+        started(&world, &[pod("web", "500m", "256Mi")]).await;
+        world.use_memory("web", 200 << 20);
+        world.resize_pod("web", "main", &sized("500m", "128Mi"));
+        world.sleep(seconds(20)).await;
+        let told = world.condition("web", "PodResizeInProgress").expect("it goes on");
+        let message = "cannot decrease memory limits: [attempting to set pod memory limit (134217728) below current usage \
+                       (210763776), attempting to set container \"main\" memory limit (134217728) below current usage \
+                       (209715200)]";
+        assert_eq!(told["message"], message);
+        world.use_memory("web", 1 << 20);
+        world.sleep(seconds(30)).await;
+        world.settle().await;
+        assert_eq!(world.in_force("web", "main"), Some((512, 50_000, 128 << 20)));
+        world.finish_cluster().await;
+    });
+}
+
 /// The allocation counts after a restart, even when other resources are asked for meanwhile; a pod that was resized while
 /// no agent ran is resized then, and no container is restarted for any of it.
 #[test]

@@ -79,6 +79,8 @@ pub struct WorkerResources {
     pub options: ResourceOptions,
     /// Which resizes are made.
     pub resize: ResizeGates,
+    /// Gate `PodAndContainerStatsFromCRI`: the runtime tells the memory that a pod uses.
+    pub usage_from_runtime: bool,
     /// Where the agent's cgroups are.
     pub cgroup_tree: CgroupTree,
     /// The node's memory.

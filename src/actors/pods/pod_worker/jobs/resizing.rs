@@ -148,11 +148,10 @@ impl Resizing<'_> {
         if check.is_empty() {
             return Ok(());
         }
-        let mut pod_usage = None;
-        if let (Some(name), Some(_)) = (self.cgroup.clone(), check.pod) {
-            let cgroups = Arc::clone(&self.site.tools.adapters.cgroups);
-            pod_usage = blocking::run(move || cgroups.memory_usage(&name)).await.ok();
-        }
+        let pod_usage = match check.pod {
+            Some(_) => self.pod_usage().await?,
+            None => None,
+        };
         let mut usages = BTreeMap::new();
         for (id, name, _) in &check.containers {
             let stats = self.site.tools.adapters.runtime.container_stats(id).await;
@@ -160,6 +159,22 @@ impl Resizing<'_> {
             usages.extend(usage.map(|usage| (name.clone(), usage)));
         }
         refusal(&check, pod_usage, &usages).map_or(Ok(()), Err)
+    }
+
+    /// The memory that the pod uses, in bytes, where somebody tells. As upstream, a runtime that has no figure leaves it to
+    /// the control group.
+    async fn pod_usage(&self) -> Result<Option<u64>, String> {
+        let tools = &self.site.tools;
+        if let Some(sandbox) = self.work.sandbox.as_ref().filter(|_| tools.settings.resources.usage_from_runtime) {
+            match tools.adapters.runtime.pod_sandbox_stats(sandbox).await.map(|stats| stats.memory) {
+                Ok(Some(memory)) => return Ok(memory.usage_bytes),
+                Ok(None) | Err(CriError::Unimplemented { .. }) => {}
+                Err(_) => return Err(format!("unable to read memory usage for pod {}", self.named())),
+            }
+        }
+        let Some(name) = self.cgroup.clone() else { return Ok(None) };
+        let cgroups = Arc::clone(&tools.adapters.cgroups);
+        Ok(blocking::run(move || cgroups.memory_usage(&name)).await.ok())
     }
 
     async fn update_container(&mut self, update: &ContainerUpdate, amounts: Amounts) -> Result<(), String> {
