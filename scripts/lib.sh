@@ -748,7 +748,7 @@ stop_environment() ( # DIR
     dir=$(cd "$1" && pwd -P)
     load_env "$dir" || exit 0
     # shellcheck disable=SC2046  # lists of numbers
-    end_pids 10 $(agent_pids "$dir")
+    end_pids 10 $(agent_pids "$dir") $(pids_of_programs "$dir" kubelet)
     stop_cluster "$dir"
     if [ "$PRIVATE" = yes ]; then
         remove_containers "$(ctr_ containers ls -q 2>/dev/null)"
@@ -897,7 +897,7 @@ leftovers() { # DIR
     local mount pid left
     load_env "$1" || true
     for pid in $(agent_pids "$1") $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT") $(pids_of_programs "$1" containerd \
-        etcd kube-apiserver kube-controller-manager kube-scheduler kubectl); do
+        kubelet kubectl etcd kube-apiserver kube-controller-manager kube-scheduler); do
         echo "process $pid $(arguments_of "$pid" | tr '\n' ' ')"
     done
     mounts_below "$1" | sed 's/^/mount /'
