@@ -11,8 +11,8 @@
 //! * [`server`] and [`cli`] show the agent's inside: parse, ask an actor, print.
 //! * [`telemetry`] names and exports metrics, traces and turns; the only place that imports OpenTelemetry.
 //! * `sim` (feature `sim`) plays the outside: the same traits, one seed, no real I/O.
-//! * `testing` (feature `sim`, and unit tests) is what tests share: drivers and clients behind real sockets, and the words
-//!   of a test that cannot be done. It imports all; the agent never imports it.
+//! * `testing` (feature `sim`, and unit tests) is what tests share: drivers and clients behind real sockets, fixtures, and the
+//!   words of a test that cannot be done. It imports all; the agent never imports it.
 //!
 //! `main` picks the adapters and decides nothing.
 
