@@ -14,6 +14,7 @@ mod cves;
 mod harness;
 mod images;
 mod node;
+mod old_roots;
 mod pods;
 mod served;
 mod serving;
