@@ -270,7 +270,7 @@ fn gates_without_effect_are_told_when_somebody_sets_them_to_what_is_not_done() {
         ["feature gate PodCertificateRequest=false is set, but the agent behaves as with PodCertificateRequest=true"]
     );
     let by_group = ignored("featureGates: {AllAlpha: true}\n", &[]);
-    assert!(by_group.iter().any(|text| text.contains("CRIListStreaming=true")), "{by_group:#?}");
+    assert!(by_group.iter().any(|text| text.contains("ClientsAllowCBOR=true")), "{by_group:#?}");
     assert!(!by_group.iter().any(|text| text.contains("ContextualLogging")), "{by_group:#?}");
 }
 

@@ -132,8 +132,8 @@ impl ProbeMemory {
         self.pods.remove(uid).is_some()
     }
 
-    /// Forgets readiness and startup of all pods; says whether there was anything. What is known of liveness shows in no
-    /// status.
+    /// Forgets readiness and startup of all pods; says whether there was anything. No status shows the memory of
+    /// liveness.
     pub fn forget_states(&mut self) -> bool {
         let count = |pods: &BTreeMap<PodUid, PodMemory>| pods.values().map(BTreeMap::len).sum::<usize>();
         let before = count(&self.pods);

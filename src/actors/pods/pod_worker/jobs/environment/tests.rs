@@ -213,7 +213,8 @@ async fn a_runtime_class_gives_its_handler_also_while_the_api_server_is_away() {
 async fn the_image_of_a_volume_is_for_the_pods_handler() {
     let mut setup = Setup::new(json!({
         "containers": [{ "name": "main", "volumeMounts": [{ "name": "models", "mountPath": "/models" }] }],
-        "volumes": [{ "name": "models", "image": { "reference": "models:1" } }], "runtimeClassName": "small",
+        "volumes": [{ "name": "models", "image": { "reference": "models:1" } }],
+        "runtimeClassName": "small", "enableServiceLinks": false,
     }));
     setup.server.put("/apis/node.k8s.io/v1/runtimeclasses/small", json!({ "handler": "gvisor" }));
     for (image_handlers, told) in [(false, ""), (true, "gvisor")] {
