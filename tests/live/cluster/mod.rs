@@ -259,8 +259,8 @@ impl Cluster {
         list.expect("every kind has a list")["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// What an administrator sees at a path of the API, through the proxy that the control plane came with: waiting by
-    /// kubectl would cost a process ten times a second. `None` where there is no such object.
+    /// An administrator's view of a path of the API, through the proxy that the control plane came with: waiting by kubectl
+    /// would cost a process ten times a second. `None` where there is no such object.
     fn look(&self, path: &str) -> Result<Option<Value>, String> {
         let (status, body) = http_get(&self.admin, path).ok_or("the proxy does not answer")?;
         match status {
@@ -403,6 +403,7 @@ fn collection(kind: &str) -> &'static str {
         "pod" => "/api/v1/namespaces/default/pods",
         "pvc" => "/api/v1/namespaces/default/persistentvolumeclaims",
         "event" => "/api/v1/namespaces/default/events",
+        "serviceaccount" => "/api/v1/namespaces/default/serviceaccounts",
         "pv" => "/api/v1/persistentvolumes",
         "node" => "/api/v1/nodes",
         "csinode" => "/apis/storage.k8s.io/v1/csinodes",
