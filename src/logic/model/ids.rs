@@ -57,6 +57,13 @@ text_id! {
     ContainerId
 }
 
+impl ContainerId {
+    /// Of an ID as the API has it: after the runtime's name and `://`, where there is one.
+    pub fn of_full(full: &str) -> Self {
+        Self::from(full.split_once("://").map_or(full, |(_, id)| id))
+    }
+}
+
 /// A pod's name and namespace; printed as upstream's full name, `name_namespace`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FullName {

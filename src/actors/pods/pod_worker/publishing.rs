@@ -37,7 +37,7 @@ impl PodWorker {
         let waiting: Vec<PodWait> = hung.iter().cloned().chain(self.waiting()).collect();
         context.address().record().set_note(waiting.first().map(ToString::to_string));
         let Some(pod) = self.lifecycle.pod().cloned() else { return };
-        let Some(seen) = self.lifecycle.observed().cloned() else { return };
+        let Some(seen) = self.lifecycle.settled().cloned() else { return };
         let mut status = match self.published.last() {
             Some(status) => status.clone(),
             None => self.make_status(&pod, &self.as_shown(&pod, &seen), context),

@@ -116,8 +116,7 @@ async fn follow(runtime: &dyn RuntimeService, state: &CpuState, pods: &[PodView]
 fn running(pod: &PodView, applied: &Applied) -> Vec<RunningContainer> {
     let of = |status: &ContainerStatus| {
         status.state.as_ref()?.running.as_ref()?;
-        let full = status.container_id.as_deref()?;
-        let id = ContainerId::from(full.split_once("://").map_or(full, |(_, id)| id));
+        let id = ContainerId::of_full(status.container_id.as_deref()?);
         let applied = applied.get(&id).cloned();
         Some(RunningContainer { pod: pod.uid.clone(), name: status.name.clone(), id, applied })
     };

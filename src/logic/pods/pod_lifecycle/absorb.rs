@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::action::Action;
 use super::job::{Absent, Found, Job, JobEnd, Retry, SandboxFailure, StartFailure, Started};
@@ -56,7 +56,8 @@ impl PodLifecycle {
     fn take_look(&mut self, seen: Arc<RuntimePod>, now: Now) {
         let Some(look) = self.sight.take(seen, self.jobs.has(&Job::Confirm)) else { return };
         let seen = look.whole;
-        let held: BTreeSet<ContainerId> = seen.containers.iter().map(|container| container.id.clone()).collect();
+        let mut held: BTreeSet<ContainerId> = seen.containers.iter().map(|container| container.id.clone()).collect();
+        held.extend(self.sight.doubted().into_iter().flat_map(|doubted| doubted.containers.keys().cloned()));
         self.jobs.keep_only(&held);
         self.starts.keep_only(&held);
         self.restarts.keep_only(&held);
@@ -108,7 +109,7 @@ impl PodLifecycle {
                 if self.resizing.note_resized(report) { Retry::Usual } else { Retry::AtOnce }
             }
             JobEnd::PodKilled(outcome) => self.take_stop(outcome.is_ok(), now),
-            JobEnd::Confirmed(asked, Ok(found)) => self.take_confirmed(&asked, &found),
+            JobEnd::Confirmed(asked, Ok(found)) => self.take_confirmed(&asked, &found, now),
             JobEnd::CleanedUp(Ok(())) => {
                 self.ending.note_released();
                 Retry::AtOnce
@@ -212,8 +213,14 @@ impl PodLifecycle {
         if self.stage() == Stage::Terminating { Retry::Usual } else { Retry::AtOnce }
     }
 
-    fn take_confirmed(&mut self, asked: &Absent, found: &Found) -> Retry {
+    fn take_confirmed(&mut self, asked: &Absent, found: &Found, now: Now) -> Retry {
+        let was_recalling = self.sight.is_recalling();
         self.sight.confirm(asked, found);
+        // Nothing was started before the answer.
+        if let Some(seen) = self.sight.observed().filter(|_| was_recalling) {
+            self.instances.adopt(now.adopted(seen));
+            self.restarts.count_seen(seen);
+        }
         Retry::AtOnce
     }
 
@@ -228,6 +235,7 @@ impl PodLifecycle {
         self.jobs.forgive(&Job::Resize); // A resize that was not possible may be another one now.
         if self.pod().is_none() {
             self.restarts.recall_counts(&pod);
+            self.sight.recall(told_instances(&pod));
         }
         let mut actions = vec![];
         for name in self.desired.take(Arc::clone(&pod)) {
@@ -250,4 +258,15 @@ impl PodLifecycle {
             self.pod().zip(self.observed()).map(|(pod, seen)| container_actions::sandbox_decision(pod, seen));
         matches!(decision, Some(SandboxDecision::Keep { .. }))
     }
+}
+
+/// The instances that a pod's status names, for which they are the current ones.
+fn told_instances(pod: &Pod) -> impl Iterator<Item = ContainerId> {
+    let of = |status: &PodStatus| -> Vec<ContainerId> {
+        let told = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+        let all = told.into_iter().flatten().flatten();
+        all.filter_map(|one| one.container_id.as_deref().filter(|id| !id.is_empty()).map(ContainerId::of_full))
+            .collect()
+    };
+    pod.status.as_ref().map(of).unwrap_or_default().into_iter()
 }

@@ -176,6 +176,12 @@ impl PodLifecycle {
         self.sight.observed()
     }
 
+    /// The same, once the runtime has answered about every instance that the pod's status named before this agent saw any. A
+    /// status is made of it.
+    pub fn settled(&self) -> Option<&Arc<RuntimePod>> {
+        self.sight.observed().filter(|_| !self.sight.is_recalling())
+    }
+
     /// Why containers did not start, by name: reason and message (upstream's reason cache, POD-40).
     pub fn start_errors(&self) -> &BTreeMap<String, StartError> {
         self.starts.errors()

@@ -84,7 +84,7 @@ fn target(status: &ContainerStatus, pod: &Pod, container: &Container, ending: bo
     let inits = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref());
     let is_sidecar = inits.into_iter().flatten().any(|init| init.name == container.name && is_sidecar(init));
     Target {
-        id: ContainerId::from(full_id.split_once("://").map_or(full_id, |(_, id)| id)),
+        id: ContainerId::of_full(full_id),
         state,
         started: status.started == Some(true),
         ready: status.ready,

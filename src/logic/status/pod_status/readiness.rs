@@ -41,8 +41,7 @@ fn named<'a>(containers: &'a [Container], name: &str) -> Option<&'a Container> {
 }
 
 fn id(status: &ContainerStatus) -> ContainerId {
-    let full = status.container_id.as_deref().unwrap_or_default();
-    ContainerId::from(full.split_once("://").map_or(full, |(_, id)| id))
+    ContainerId::of_full(status.container_id.as_deref().unwrap_or_default())
 }
 
 fn is_started(input: &StatusInput<'_>, container: Option<&Container>, status: &ContainerStatus) -> bool {

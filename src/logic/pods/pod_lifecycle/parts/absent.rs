@@ -1,12 +1,13 @@
 //! Objects that a look at the runtime lacks although the pod had them: a list may be old, or incomplete.
 //!
 //! The sandbox or container counts as it was last known until the runtime, asked for it by its ID, says that there is none.
-//! A list alone never leads to a second instance beside one that runs, nor to a second run of one that has ended.
+//! A list alone never leads to a second instance beside one that runs, nor to a second run of one that has ended. A new agent
+//! knows from the pod's status which instances there were. It makes no new status before the runtime has answered about them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::logic::model::ids::ContainerId;
+use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::pods::pod_lifecycle::job::{Absent, Found};
 
@@ -21,9 +22,24 @@ pub struct Absences {
     before: Option<Arc<RuntimePod>>,
     /// Containers that the pod's own job removes: once that has gone well their absence is no surprise.
     removing: BTreeSet<ContainerId>,
+    /// Instances that the pod's status named before this agent saw any, and that neither a look nor an answer has settled.
+    recalled: BTreeSet<ContainerId>,
 }
 
 impl Absences {
+    /// The pod had these when somebody last told of it. A look from before, `seen`, may lack some of them.
+    pub fn recall(&mut self, told: impl Iterator<Item = ContainerId>, seen: Option<&RuntimePod>) {
+        self.recalled = told.collect();
+        if let Some(seen) = seen {
+            self.doubt_recalled(seen);
+        }
+    }
+
+    /// Whether the runtime is still to be asked about an instance that the status named.
+    pub fn is_recalling(&self) -> bool {
+        !self.recalled.is_empty()
+    }
+
     /// The observation was forgotten. Of the next look it is still asked about what that lacks.
     pub fn remember(&mut self, known: Option<Arc<RuntimePod>>) {
         self.before = known.or(self.before.take());
@@ -55,6 +71,7 @@ impl Absences {
         let before = self.before.take();
         self.doubted = Absent::default();
         self.is_renewed = is_asking;
+        self.doubt_recalled(&seen);
         let Some(known) = known.or(before) else { return seen };
         let lacks_sandbox = |known: &&RuntimeSandbox| seen.sandboxes.iter().all(|one| one.id != known.id);
         let lacks_container = |known: &&RuntimeContainer| seen.containers.iter().all(|one| one.id != known.id);
@@ -63,14 +80,9 @@ impl Absences {
         if sandboxes.is_empty() && containers.is_empty() {
             return seen;
         }
-        self.doubted = Absent {
-            sandboxes: sandboxes.iter().map(|one| one.id.clone()).collect(),
-            containers: containers
-                .iter()
-                .filter(|one| !self.removing.contains(&one.id))
-                .map(|one| (one.id.clone(), one.sandbox_id.clone()))
-                .collect(),
-        };
+        self.doubted.sandboxes = sandboxes.iter().map(|one| one.id.clone()).collect();
+        let unexpected = containers.iter().filter(|one| !self.removing.contains(&one.id));
+        self.doubted.containers.extend(unexpected.map(|one| (one.id.clone(), one.sandbox_id.clone())));
         let mut whole = RuntimePod::clone(&seen);
         whole.sandboxes.extend(sandboxes);
         whole.containers.extend(containers);
@@ -78,13 +90,24 @@ impl Absences {
         Arc::new(whole)
     }
 
+    /// Doubts the recalled instances that the look lacks. Nobody says in which sandbox they are: the newest is the likely one.
+    fn doubt_recalled(&mut self, seen: &RuntimePod) {
+        self.recalled.retain(|id| seen.containers.iter().all(|one| one.id != *id));
+        let sandbox = seen.sandbox().map_or_else(|| SandboxId::from(""), |sandbox| sandbox.id.clone());
+        self.doubted.containers.extend(self.recalled.iter().map(|id| (id.clone(), sandbox.clone())));
+    }
+
     /// The runtime has answered: what it denies goes from `seen`, the rest is as its answers show it. A look that showed it
     /// meanwhile knows better, and one that lacked it once more may be of a later time than the answer: that is asked about
     /// again.
     pub fn confirm(&mut self, seen: Option<&mut RuntimePod>, asked: &Absent, found: &Found) {
+        let Some(seen) = seen else {
+            self.is_renewed = false;
+            return;
+        };
+        self.recalled.retain(|id| !asked.containers.contains_key(id));
         let Self { doubted, is_renewed, .. } = self;
         let (is_renewed, doubts) = (std::mem::take(is_renewed), doubted.clone());
-        let Some(seen) = seen else { return };
         for id in asked.sandboxes.intersection(&doubts.sandboxes) {
             let found = found.sandboxes.iter().find(|one| one.id == *id);
             seen.sandboxes.retain(|one| one.id != *id);
@@ -145,6 +168,43 @@ mod tests {
         let found = Found { containers: look(&["a"]).containers.clone(), ..Found::default() };
         absences.confirm(Some(Arc::make_mut(&mut whole)), &asked, &found);
         assert_eq!(absences.doubted(), Some(&asked));
+    }
+
+    #[test]
+    fn instances_that_the_status_named_are_asked_about_before_anything_is_told() {
+        let mut absences = Absences::default();
+        absences.recall(["a", "b"].map(ContainerId::from).into_iter(), None);
+        let mut whole = absences.completed(look(&["a"]), None, false);
+        let asked = absences.doubted().cloned().expect("b is in doubt");
+        assert_eq!(asked.containers.keys().map(ContainerId::as_str).collect::<Vec<_>>(), ["b"]);
+        assert!(absences.is_recalling());
+        let found = Found { containers: look(&["b"]).containers.clone(), ..Found::default() };
+        absences.confirm(Some(Arc::make_mut(&mut whole)), &asked, &found);
+        assert!(ids(&whole).contains(&"b") && !absences.is_recalling());
+        assert_eq!(absences.doubted(), None);
+    }
+
+    /// The worker of a pod that only the runtime knew hears of the pod after a look, and no further look need come.
+    #[test]
+    fn instances_that_the_status_names_after_a_look_are_in_doubt_at_once() {
+        let mut absences = Absences::default();
+        let seen = absences.completed(look(&["a"]), None, false);
+        absences.recall([ContainerId::from("a")].into_iter(), Some(&*seen));
+        assert_eq!((absences.is_recalling(), absences.doubted()), (false, None));
+        absences.recall([ContainerId::from("b")].into_iter(), Some(&*seen));
+        assert!(absences.doubted().is_some());
+    }
+
+    #[test]
+    fn an_instance_that_the_status_named_and_the_runtime_denies_is_settled() {
+        let mut absences = Absences::default();
+        absences.recall([ContainerId::from("a")].into_iter(), None);
+        let mut whole = absences.completed(look(&[]), None, false);
+        let asked = absences.doubted().cloned().expect("a is in doubt");
+        absences.confirm(Some(Arc::make_mut(&mut whole)), &asked, &Found::default());
+        assert_eq!((absences.is_recalling(), absences.doubted()), (false, None));
+        absences.completed(look(&[]), Some(whole), false);
+        assert_eq!(absences.doubted(), None, "it is not asked about again");
     }
 
     #[test]

@@ -114,6 +114,16 @@ impl Sight {
         self.unconfirmed
     }
 
+    /// The pod's status, as it was before this agent made one, names these.
+    pub fn recall(&mut self, told: impl Iterator<Item = ContainerId>) {
+        self.absences.recall(told, self.observed.as_deref());
+    }
+
+    /// Whether what was seen may lack an instance that the pod's status named. No status may be made of it.
+    pub fn is_recalling(&self) -> bool {
+        self.absences.is_recalling()
+    }
+
     /// The objects to ask the runtime about, by ID: looks lacked them.
     pub fn doubted(&self) -> Option<&Absent> {
         self.absences.doubted()
