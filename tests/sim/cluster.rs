@@ -13,7 +13,7 @@ use podwright::sim::scenarios::cluster_scenario;
 use podwright::sim::{Crash, Line, Options, Run, SimPod, World, describe, run, simulate_with};
 use serde_json::json;
 
-use super::common::{seeds, side_by_side};
+use super::common::{first_telling, seeds, side_by_side};
 
 const FAULTS: [&str; 12] = [
     "api-slow",
@@ -123,27 +123,37 @@ fn a_cluster_is_served_while_mailboxes_are_full() {
 /// A call about a mirror that was gone ended after the next one came: that one was never told of.
 #[test]
 fn a_mirror_is_told_of_although_the_one_before_is_gone() {
-    let options = Options { mailbox: Some(("MirrorManager".to_owned(), 1)), ..in_a_cluster() };
-    drop(standard_with(1, 8, 30, "api,kills,crashes", options, " --mailbox MirrorManager:1"));
+    let options = || Options { mailbox: Some(("MirrorManager".to_owned(), 1)), ..in_a_cluster() };
+    let more = " --mailbox MirrorManager:1";
+    let lines = ["pod {pod}-node-1 is gone", "pods/{pod}-node-1/status: 404", "pods/{pod}-node-1/status: 200"];
+    first_telling(1, &lines, |seed| standard_with(seed, 8, 30, "api,kills,crashes", options(), more).story);
 }
 
 /// The agent was restarted, and forgot how a pod had ended before the API server showed that it knew: the status said that
 /// the pod had failed after it had said that it succeeded.
 #[test]
 fn an_end_that_was_told_is_not_told_otherwise() {
-    drop(standard(3_712_728_764, 6, 30, "api,kills,crashes"));
+    let lines = ["pod {pod} is told: Succeeded", "the agent is killed"];
+    first_telling(3_712_728_764, &lines, |seed| standard(seed, 6, 30, "api,kills,crashes").story);
 }
 
 /// The answer to a mirror's status came after another mirror had taken its place: the agent kept writing to the first.
 #[test]
 fn a_late_answer_hides_no_mirror() {
-    drop(standard(3, 10, 40, "api-slow"));
+    let lines = ["pod {pod}-node-1 is gone", "pods/{pod}-node-1/status: 404", "pods/{pod}-node-1/status: 200"];
+    first_telling(3, &lines, |seed| standard(seed, 10, 40, "api-slow").story);
 }
 
 /// An agent that started anew listed its pods from a cache older than one of them: the pod was ended, and told as failed.
 #[test]
 fn the_first_list_of_an_agent_is_not_an_old_one() {
-    drop(standard(8, 10, 40, "all,-late-effects,-clock-steps"));
+    let lines = [
+        "the API server's lists are ",
+        "makes the pod {pod}, {uid}",
+        "pod {pod} is told: Running",
+        "the agent is killed",
+    ];
+    first_telling(8, &lines, |seed| standard(seed, 10, 40, "all,-late-effects,-clock-steps,-partial-lists").story);
 }
 
 #[test]

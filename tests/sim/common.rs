@@ -1,11 +1,13 @@
 //! Seeds, and one way to run the standard scenario.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use podwright::sim::faults::random::Random;
 use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::scenarios::scenario;
+use podwright::sim::story::Line;
 use podwright::sim::{Options, SimPod, World, describe, run};
 
 /// The source of the derived seeds when nobody names the tree.
@@ -66,11 +68,55 @@ pub fn side_by_side<T: Sync>(items: &[T], one: impl Fn(&T) + Sync) {
 
 /// The standard scenario with these faults.
 pub fn standard(seed: u64, pods: usize, seconds: u64, faults: &str) {
-    standard_with(seed, pods, seconds, faults, Options::default(), "");
+    drop(standard_with(seed, pods, seconds, faults, Options::default(), ""));
 }
 
-/// The same, with more options, which the command line gives as `more`.
-pub fn standard_with(seed: u64, pods: usize, seconds: u64, faults: &str, options: Options, more: &str) {
+/// The same by a seed whose story has these lines, in this order: from `seed` on, the first one that tells it. A fault that a
+/// story once showed is so looked for in such a story, however the program's calls change.
+///
+/// Each line is a part of one. `{pod}` stands for one pod, `{uid}` for a UID with which it was wanted. A line that begins with
+/// `!` must not come before the next one.
+pub fn standard_telling(seed: u64, pods: usize, seconds: u64, faults: &str, lines: &[&str]) {
+    first_telling(seed, lines, |seed| standard_with(seed, pods, seconds, faults, Options::default(), ""));
+}
+
+/// Runs seeds from this one on, until a story has these lines.
+pub fn first_telling(seed: u64, lines: &[&str], run: impl Fn(u64) -> Vec<Line>) {
+    const SEEDS_MAX: u64 = 200;
+    let found = (seed..seed + SEEDS_MAX).find(|seed| tells(&run(*seed), lines));
+    assert!(found.is_some(), "no seed from {seed} on tells of {lines:?}");
+}
+
+/// Whether a story has these lines: see [`standard_telling`].
+pub fn tells(story: &[Line], lines: &[&str]) -> bool {
+    let subjects = story.iter().filter_map(|line| {
+        let wanted = line.what.strip_prefix("wants ").or_else(|| line.what.strip_prefix("makes the pod "))?;
+        let (pod, uid) = wanted.split_once(", ")?;
+        Some((pod.to_owned(), uid.to_owned()))
+    });
+    let subjects: BTreeSet<(String, String)> = subjects.collect();
+    subjects.iter().any(|(pod, uid)| {
+        let filled: Vec<String> = lines.iter().map(|line| line.replace("{pod}", pod).replace("{uid}", uid)).collect();
+        begins_within(story, &filled)
+    })
+}
+
+fn begins_within(story: &[Line], lines: &[String]) -> bool {
+    let (unwanted, rest) = lines.split_at(lines.iter().take_while(|line| line.starts_with('!')).count());
+    let Some((next, rest)) = rest.split_first() else { return true };
+    for (index, line) in story.iter().enumerate() {
+        if line.what.contains(next) && begins_within(&story[index + 1..], rest) {
+            return true;
+        }
+        if unwanted.iter().any(|unwanted| line.what.contains(&unwanted[1..])) {
+            return false;
+        }
+    }
+    false
+}
+
+/// The same, with more options, which the command line gives as `more`; gives its story.
+pub fn standard_with(seed: u64, pods: usize, seconds: u64, faults: &str, options: Options, more: &str) -> Vec<Line> {
     let faults = parse_list(faults).expect("a list of faults");
     let list = write_list(&faults);
     let command = format!("simulate --seed {seed} --pods {pods} --duration {seconds} --faults {list}{more}");
@@ -78,6 +124,7 @@ pub fn standard_with(seed: u64, pods: usize, seconds: u64, faults: &str, options
     let time = Duration::from_secs(seconds);
     let run = run(seed, options, move |world| scenario::standard(world, pods, time));
     assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
+    run.story
 }
 
 /// The short scenario with these options; gives what the run gave.
@@ -88,4 +135,15 @@ pub fn short(seed: u64, options: Options, more: &str) -> podwright::sim::Run<pod
         scenario::short(world.clone()).await;
         world
     })
+}
+
+#[test]
+fn a_story_is_known_by_its_lines_in_order() {
+    let line = |what: &str| Line { at: Duration::ZERO, who: "test", what: what.to_owned() };
+    let story = ["wants a, 1", "wants b, 2", "a runs", "b ends", "a ends", "b runs"].map(line);
+    assert!(tells(&story, &["{pod} runs", "{pod} ends"]));
+    assert!(tells(&story, &["wants {pod}, {uid}", "{pod} ends", "{pod} runs"]), "b's");
+    assert!(!tells(&story, &["a ends", "a runs"]), "the other way round");
+    assert!(tells(&story, &["b ends", "!a runs", "b runs"]));
+    assert!(!tells(&story, &["a runs", "!b ends", "a ends"]), "something came between");
 }

@@ -145,6 +145,7 @@ impl Link {
             let mut mood = self.server.mood();
             if strikes(Fault::ApiStale, 0.5) {
                 (mood.lag, mood.plain_lists) = (random.below(30), random.chance(0.7));
+                node.story.tell("fault", format!("the API server's lists are {} versions old", mood.lag));
             }
             if strikes(Fault::ApiClocks, 0.3) {
                 let seconds = i64::try_from(random.below(1200)).unwrap_or_default() - 600;
