@@ -15,6 +15,9 @@ use crate::logic::resources::{CgroupVersion, QosClass};
 use crate::logic::statistics::figures::GroupFigures;
 use crate::logic::statistics::sample::Group;
 
+/// The most groups right below one that are looked at: far more than a node has pods, or a pod containers.
+const CHILDREN_MAX: usize = 10_000;
+
 const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort];
 
 /// The roots of the hierarchies, open.
@@ -89,7 +92,7 @@ impl Groups<'_> {
         }
     }
 
-    /// The groups right below one, by name; none when it is not there.
+    /// The groups right below one, by name, at most [`CHILDREN_MAX`]; none when it is not there.
     fn children(&mut self, path: &str) -> Vec<String> {
         let Some(here) = self.listed(path) else { return vec![] };
         let Ok(entries) = rustix::fs::Dir::read_from(here) else { return vec![] };
@@ -97,7 +100,7 @@ impl Groups<'_> {
             let entry = entry.ok().filter(|entry| entry.file_type() == FileType::Directory)?;
             entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | "..")).map(str::to_owned)
         });
-        names.collect()
+        names.take(CHILDREN_MAX).collect()
     }
 
     /// Every pod's group, by UID.

@@ -19,6 +19,8 @@ use crate::platform::host::blocking;
 
 /// Room for the events of one read: upstream's queue holds ten; a name takes up to 255 bytes.
 const EVENT_BYTES: usize = 4096;
+/// The most names in the folder, of manifests and of all else.
+const NAMES_MAX: usize = 10_000;
 
 /// [`ManifestFolder`] on a real file system.
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ fn scan(path: &Path) -> io::Result<Folder> {
     if !found.is_dir() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is neither a directory nor a regular file"));
     }
-    let names = std::fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<OsString>>>()?;
+    let names = bounded_names(path, NAMES_MAX)?;
     let mut paths: Vec<PathBuf> = names.iter().filter(|name| !hidden(name)).map(|name| path.join(name)).collect();
     paths.sort_unstable();
     let files = paths.into_iter().filter_map(|path| match std::fs::metadata(&path) {
@@ -76,6 +78,19 @@ fn scan(path: &Path) -> io::Result<Folder> {
         Err(error) => Some(ManifestFile { content: Err(error.into()), path }),
     });
     Ok(Folder { files: files.collect(), ..Folder::default() })
+}
+
+/// The names in a folder, at most so many: a folder with more holds something else than manifests, and counts as one that
+/// cannot be read, so that no pod is taken for removed.
+fn bounded_names(folder: &Path, max: usize) -> io::Result<Vec<OsString>> {
+    let mut names = vec![];
+    for entry in std::fs::read_dir(folder)? {
+        if names.len() == max {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("holds more than {max} names")));
+        }
+        names.push(entry?.file_name());
+    }
+    Ok(names)
 }
 
 fn hidden(name: &OsStr) -> bool {

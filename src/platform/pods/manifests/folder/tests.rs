@@ -50,6 +50,14 @@ async fn regular_files_are_read_by_name() {
     assert!(!folder.missing);
 }
 
+#[test]
+fn a_folder_with_too_many_names_is_not_read_in_part() {
+    let folder = folder_of(&[("a.yaml", ""), ("b.yaml", ""), (".c", "")]);
+    assert_eq!(bounded_names(folder.path(), 3).expect("read").len(), 3);
+    let error = bounded_names(folder.path(), 2).expect_err("too many");
+    assert_eq!(error.to_string(), "holds more than 2 names");
+}
+
 #[tokio::test]
 async fn a_broken_file_leaves_the_others() {
     let place = folder_of(&[("a", "a"), ("z", "z")]);
