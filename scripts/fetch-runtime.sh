@@ -21,8 +21,9 @@ mkdir -p "$work/lists/partial"
 echo "deb [signed-by=$keys] $mirror $suite main" >"$work/sources.list"
 # As an unprivileged user apt-get could not write into the folder of root.
 apt() {
-    apt-get -qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists" \
-        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root "$@" >&2
+    apt-get -qq -o Acquire::Retries=5 -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- \
+        -o "Dir::State::lists=$work/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root \
+        "$@" >&2
 }
 apt update
 (cd "$work" && apt download containerd)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 
 /// Nodes that live at a time.
-const NODES_MAX: u32 = 2;
+const NODES_MAX: u32 = 4;
 
 /// Why this machine cannot run live tests; looked for once.
 pub fn unsupported() -> Option<&'static str> {
