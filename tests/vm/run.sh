@@ -6,6 +6,7 @@
 # MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory),
 #                   shutdown (a reboot with pods of three priorities), package (the Debian package), disks (iSCSI and Fibre
 #                   Channel), namespaces (user namespaces and project quotas, on a newer Debian), power (losses of power),
+#                   restrictions (what the unit refuses and allows),
 #                   and by their names alone selinux (volumes with a label, in a cluster), kubeadm and join (in place of the
 #                   kubelet of a node that `kubeadm init` or `kubeadm join` made); for these KUBEBUILDER_ASSETS has kubeadm,
 #                   kubelet, kubectl, etcd, kube-apiserver, kube-controller-manager and kube-scheduler 1.36.2
@@ -49,9 +50,9 @@ out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
 # The machines do what the page tells an administrator to do.
-cp tests/vm/common.sh tests/vm/cluster.sh tests/vm/targets.sh docs/operations.md "$stage/"
+cp tests/vm/common.sh tests/vm/cluster.sh tests/vm/targets.sh tests/vm/attempts.sh docs/operations.md "$stage/"
 echo "${LOSSES:-50}" >"$stage/losses"
-for machine in ${MACHINES:-guest hardware shutdown package disks namespaces power}; do
+for machine in ${MACHINES:-guest restrictions hardware shutdown package disks namespaces power}; do
     files=() limit=3000 image=()
     case $machine in
     guest | shutdown | disks) size=(--memory 1024) ;;
@@ -62,6 +63,10 @@ for machine in ${MACHINES:-guest hardware shutdown package disks namespaces powe
     namespaces)
         size=(--memory 1024)
         image=(NODE_VM_SUITE=forky NODE_VM_PACKAGES="mount xfsprogs jq" NODE_VM_DIR="$(realpath -m "${NODE_VM_DIR:-target/vm}")/forky")
+        ;;
+    restrictions)
+        size=(--memory 1024)
+        image=(NODE_VM_PACKAGES=openssl NODE_VM_DIR="$(realpath -m "${NODE_VM_DIR:-target/vm}")/restrictions")
         ;;
     package)
         size=(--memory 1024)
@@ -86,7 +91,7 @@ for machine in ${MACHINES:-guest hardware shutdown package disks namespaces powe
         files=("$packages"/*-1_*.deb
             "$KUBEBUILDER_ASSETS"/{kubeadm,kubelet,kubectl,etcd,kube-apiserver,kube-controller-manager,kube-scheduler})
         ;;
-    *) die "there is no machine $machine: guest, hardware, shutdown, package, disks, namespaces, power, selinux, kubeadm, join" ;;
+    *) die "there is no machine $machine: guest, restrictions, hardware, shutdown, package, disks, namespaces, power, selinux, kubeadm, join" ;;
     esac
     ended=0
     env ${image[@]+"${image[@]}"} tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-$limit}" --out "$out/$machine" \
