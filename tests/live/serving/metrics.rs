@@ -16,6 +16,7 @@ const UPSTREAMS: &[&str] = &[
     "container_fs_inodes_total non-counter metrics should not have \"_total\" suffix",
     "container_memory_failcnt counter metrics should have \"_total\" suffix",
     "kubelet_certificate_manager_client_expiration_renew_errors counter metrics should have \"_total\" suffix",
+    "kubelet_cpu_manager_exclusive_cpu_allocation_count non-histogram and non-summary metrics should not have \"_count\" suffix",
     "kubelet_evented_pleg_connection_error_count counter metrics should have \"_total\" suffix",
     "kubelet_evented_pleg_connection_error_count non-histogram and non-summary metrics should not have \"_count\" suffix",
     "kubelet_evented_pleg_connection_success_count counter metrics should have \"_total\" suffix",
@@ -25,6 +26,7 @@ const UPSTREAMS: &[&str] = &[
     "kubelet_pod_resize_duration_milliseconds use base unit \"seconds\" instead of \"milliseconds\"",
     "kubelet_preemptions counter metrics should have \"_total\" suffix",
     "kubelet_server_expiration_renew_errors counter metrics should have \"_total\" suffix",
+    "kubelet_topology_manager_admission_duration_ms metric names should not contain abbreviated units",
 ];
 
 /// The answer of an endpoint, once the agent is not too busy to; `None` where there is no such one.
