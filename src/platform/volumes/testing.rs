@@ -97,10 +97,12 @@ impl Disk {
         assert!(super::programs::run("losetup", &["-c", &self.device], None).is_ok(), "seen");
     }
 
-    /// Loop devices that have this one behind them.
+    /// Loop devices that have this one behind them: those of the disk's own folder, since tests run side by side.
     pub(super) fn users(&self) -> usize {
+        let own = self.file.parent().and_then(|folder| folder.canonicalize().ok()).expect("its folder");
         let listed = super::programs::run("losetup", &["-l", "-n", "-O", "BACK-FILE"], None).output;
-        listed.lines().filter(|line| line.contains("volumeDevices/pv-1/")).count()
+        let behind = listed.lines().filter(|line| line.contains("volumeDevices/pv-1/"));
+        behind.filter(|line| std::path::Path::new(line.trim()).starts_with(&own)).count()
     }
 }
 
