@@ -280,7 +280,7 @@ impl PodLifecycle {
     }
 
     /// Asks about what looks lacked before anything is decided; `None` when nothing is in doubt, or the runtime does not say:
-    /// then all counts as it was known.
+    /// then all counts as it was known. Of an instance that this agent never saw nothing is known: a pod that is to run waits.
     fn resolve_absences(&mut self, now: Now) -> Option<Vec<Action>> {
         let doubted = self.sight.doubted().filter(|_| self.health.runtime_problem.is_none()).cloned()?;
         if self.jobs.has(&Job::Confirm) {
@@ -288,7 +288,10 @@ impl PodLifecycle {
             return Some(vec![]);
         }
         let wait = self.jobs.with_problem(Awaited::Absence, &Job::Confirm);
-        self.jobs.may_begin(&Job::Confirm, now.uptime, wait).then(|| vec![Action::Confirm(doubted)])
+        if self.jobs.may_begin(&Job::Confirm, now.uptime, wait) {
+            return Some(vec![Action::Confirm(doubted)]);
+        }
+        (self.stage() == Stage::Syncing && self.sight.is_recalling()).then(Vec::new)
     }
 
     /// Asks for an observation, unless one is on its way.

@@ -111,3 +111,22 @@ fn a_pod_that_is_to_end_asks_at_once_although_the_last_question_failed() {
     assert_eq!(script.ends(JobEnd::lost(Job::Confirm, "no answer".to_owned())), NOTHING);
     assert_eq!(script.removed(None), ["confirm a0"]);
 }
+
+/// CRI-30: a new agent never saw the instance that the pod's status names, so that it has nothing to count it by.
+#[test]
+fn nothing_starts_before_the_runtime_has_answered_about_what_the_status_named() {
+    let mut pod = a_pod("Always", &[], &["a"]);
+    let told = serde_json::json!({ "containerStatuses": [{
+        "name": "a", "containerID": "containerd://a0", "restartCount": 0, "ready": true, "image": "", "imageID": "",
+        "state": { "running": {} },
+    }]});
+    pod.status = Some(serde_json::from_value(told).expect("a status"));
+    let a = running(&pod, "a", 0);
+    let mut script = Script::unseen(pod);
+    assert_eq!(script.sees(&[ready(0)], &[]), ["confirm a0"]);
+    assert_eq!(script.ends(JobEnd::lost(Job::Confirm, "no answer".to_owned())), NOTHING);
+    assert_eq!(script.sees(&[ready(0)], &[]), NOTHING, "another list says no more");
+    assert!(script.waits().iter().any(|wait| wait.ends_with("to be tried again")), "{:?}", script.waits());
+    assert_eq!(script.passes(10), ["confirm a0"]);
+    assert_eq!(script.confirms(&[], &[a]), ["prepare"], "it runs, and nothing is to be started");
+}
