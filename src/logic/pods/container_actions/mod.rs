@@ -9,12 +9,13 @@ pub mod resize;
 pub mod restart_all;
 mod sandbox;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use litemap::LiteMap;
 
-use super::pod_containers::ephemeral_containers;
+use super::pod_containers::{all_containers, ephemeral_containers};
 use super::pod_resize::ContainerUpdate;
 use crate::logic::model::backoff::{CrashLoopWait, CrashLoops, Wait};
 use crate::logic::model::ids::{ContainerId, SandboxId};
@@ -74,6 +75,8 @@ pub enum KillReason {
     OnDemand,
     /// It is to have other resources, and its `resizePolicy` asks for a restart.
     Resize,
+    /// A newer instance of its container is there.
+    Outdated,
 }
 
 /// A container to stop.
@@ -199,7 +202,27 @@ fn plan_in_sandbox(input: &PlanInput<'_>, spec: &PodSpec) -> PodPlan {
         Initialisation::UnderWay => {}
         Initialisation::Failed => plan = PodPlan::end(PodKill::InitContainerFailed),
     }
+    if plan.kill_pod.is_none() {
+        plan.kill.splice(0..0, outdated(input));
+    }
     plan
+}
+
+/// Instances that run although a newer one of their container is there: another agent, or somebody by hand, made it. Until
+/// they are stopped, which is done first, the newer one is not started again.
+fn outdated(input: &PlanInput<'_>) -> Vec<KillContainer> {
+    let of = |(kind, container): (ContainerKind, Cow<'_, Container>)| {
+        let older = input.runtime.instances(&container.name).skip(1);
+        let kill = |running: &RuntimeContainer| KillContainer {
+            id: running.id.clone(),
+            name: running.name.clone(),
+            kind,
+            message: format!("Container {} runs beside a newer instance", running.name),
+            reason: KillReason::Outdated,
+        };
+        older.filter(|one| one.state == ContainerState::Running).map(kill).collect::<Vec<_>>()
+    };
+    all_containers(input.pod).flat_map(of).collect()
 }
 
 impl PodPlan {

@@ -375,16 +375,25 @@ fn a_deleted_pod_starts_nothing() {
     }
 }
 
-/// With any instance taken for the newest: one that runs is never joined by another, nor is its pod taken for over.
+/// With any instance taken for the newest: one that runs is never joined by another, nor is its pod taken for over. The
+/// older one is stopped, and no plan waits for it in silence.
 #[test]
-fn nothing_starts_while_an_older_instance_runs() {
+fn nothing_starts_before_an_older_instance_that_runs_is_stopped() {
     use ContainerState::{Exited, Running};
     let held = |name, exit_code| ready(vec![instance(name, 1, Exited, exit_code), instance(name, 0, Running, 0)]);
+    let both = ready(vec![instance("a", 1, Running, 0), instance("a", 0, Running, 0)]);
+    let kills = |plan: &PodPlan| -> Vec<(String, KillReason)> {
+        plan.kill.iter().map(|kill| (kill.id.to_string(), kill.reason)).collect()
+    };
+    let outdated = |id: &str| vec![(id.to_owned(), KillReason::Outdated)];
     for policy in ["Always", "OnFailure"] {
-        let plan = planned(&pod(policy, &[], &["a"]), &held("a", 1));
-        assert_eq!((starts(&plan), plan.kill_pod), (vec![], None), "{policy}");
+        for seen in [&held("a", 1), &both] {
+            let plan = planned(&pod(policy, &[], &["a"]), seen);
+            assert_eq!((starts(&plan), plan.kill_pod, kills(&plan)), (vec![], None, outdated("a0")), "{policy}");
+        }
     }
-    assert_eq!(starts(&planned(&pod("Always", &["i"], &["a"]), &held("i", 1))), []);
+    let plan = planned(&pod("Always", &["i"], &["a"]), &held("i", 1));
+    assert_eq!((starts(&plan), kills(&plan)), (vec![], outdated("i0")));
 }
 
 mod resize;
