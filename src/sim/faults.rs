@@ -48,10 +48,10 @@ pub enum Fault {
     Kills,
     /// Actors panic.
     Crashes,
-    /// Lists of the runtime show how it was seconds ago.
-    StaleLists,
     /// Lists of the runtime lack some of what there is.
     PartialLists,
+    /// Lists of the runtime show how it was seconds ago.
+    StaleLists,
     /// The runtime loses track of a container that runs: its state is unknown.
     UnknownContainers,
     /// The kernel kills a container that takes too much memory.
