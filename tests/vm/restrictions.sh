@@ -63,7 +63,8 @@ provider() {
     cat >$PLUGINS/played <<SCRIPT
 #!/bin/bash
 cat >$SEEN/asked
-($NODE_VM_FILES/attempts.sh >$SEEN/.provider; mv $SEEN/.provider $SEEN/provider) >/dev/null 2>&1 &
+# It is asked again before an emulated machine has tried all: each has a file of its own.
+($NODE_VM_FILES/attempts.sh >$SEEN/.provider.\$\$; mv $SEEN/.provider.\$\$ $SEEN/provider) >/dev/null 2>&1 &
 echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Registry","auth":{"192.0.2.10:5000":{"username":"u","password":"p"}}}'
 SCRIPT
     chmod 0755 $PLUGINS/played "$NODE_VM_FILES/attempts.sh"
@@ -183,8 +184,8 @@ test_helpers() {
     mv /sbin/mount.nfs /sbin/mount.nfs.away
     cat >/sbin/mount.nfs <<SCRIPT
 #!/bin/bash
-$NODE_VM_FILES/attempts.sh >$SEEN/.helper
-mv $SEEN/.helper $SEEN/helper
+$NODE_VM_FILES/attempts.sh >$SEEN/.helper.\$\$
+mv $SEEN/.helper.\$\$ $SEEN/helper
 exec mount --bind /srv/played "\$2"
 SCRIPT
     chmod 0755 /sbin/mount.nfs
@@ -235,8 +236,8 @@ test_iptables() {
         check "$family has the agent's chain" within 120 eval "$family -t mangle -S | grep -q KUBE-KUBELET-CANARY"
         update-alternatives --quiet --set $family /usr/sbin/$family-legacy
     done
-    # systemd loads it as the machine starts.
-    rmmod ip_tables
+    # systemd loads it as the machine starts; its tables are modules that use it.
+    modprobe -r iptable_filter iptable_nat iptable_mangle iptable_raw ip_tables
     check "the module of the older iptables is not loaded" eval '! loaded ip_tables'
     check "the unit restarts with the older iptables" systemctl restart podwright
     check "it has its module loaded" within 120 loaded ip_tables
