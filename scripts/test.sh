@@ -22,7 +22,7 @@ DENY_VERSION=0.20.2
 # Live tests wait more than they work: more of them than processors at a time, and not so many that a small machine is late.
 LIVE_THREADS=${LIVE_THREADS:-3}
 # CI has 90 minutes. After so many seconds it does not begin with the second containerd, which is nothing to fail for.
-LATE=3600
+LATE=4600
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 summary=()
 failed=0 passed=0 skipped=0
