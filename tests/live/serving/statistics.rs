@@ -85,11 +85,11 @@ fn known_use_is_told() {
     let of = |name: &str| container_of(&found, name).cloned().unwrap_or_default();
     let (burn, hold, write) = (of("burn"), of("hold"), of("write"));
     assert!(number(&burn["cpu"]["usageNanoCores"]) < 1_200_000_000, "one thread: {burn:#}");
-    assert!(number(&burn["memory"]["workingSetBytes"]) < 20 * MIB, "{burn:#}");
-    assert!(number(&hold["memory"]["workingSetBytes"]) < 200 * MIB, "{hold:#}");
+    assert!(number(&burn["memory"]["workingSetBytes"]) < 8 * MIB, "{burn:#}");
+    assert!(number(&hold["memory"]["workingSetBytes"]) < 120 * MIB, "{hold:#}");
     assert!(number(&hold["memory"]["rssBytes"]) > 45 * MIB, "{hold:#}");
-    assert!(number(&write["rootfs"]["usedBytes"]) < 22 * MIB, "{write:#}");
-    assert!(number(&write["logs"]["usedBytes"]) < 600_000, "{write:#}");
+    assert!(number(&write["rootfs"]["usedBytes"]) < 21 * MIB, "{write:#}");
+    assert!(number(&write["logs"]["usedBytes"]) < 400_000, "{write:#}");
     let volume = &found["volume"].as_array().expect("volumes")[0];
     assert!(volume["name"] == "scratch" && number(&volume["usedBytes"]) < 6 * MIB, "{volume:#}");
     assert!(number(&volume["inodesUsed"]) == 2, "the directory and the file: {volume:#}");
