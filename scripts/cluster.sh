@@ -6,6 +6,9 @@
 #   scripts/cluster.sh stop DIR         ends it, and leaves its files; `testenv.sh stop` does so too
 #   scripts/cluster.sh stop-api DIR     ends the API server alone, as when a node loses sight of it
 #   scripts/cluster.sh start-api DIR    starts it again
+#   scripts/cluster.sh plane DIR        one without a node, in an environment of its own (`testenv.sh stop` ends it); it ends
+#                                       with its owner (OWNER, see testenv.sh), too
+#   scripts/cluster.sh lend PLANE DIR NODE  has that one serve the node of DIR, for a time: one node after the other
 #
 # Certificates, keys and kubeconfigs are in DIR/cluster/pki: admin.conf for people, kubelet.conf for the node,
 # bootstrap.conf for a node that has no certificate yet. DIR/cluster/admin names the address of a `kubectl proxy`, at which
@@ -55,7 +58,20 @@ YAML
 
 with_certificate() { echo "client-certificate: \"$pki/$1.crt\", client-key: \"$pki/$1.key\""; }
 
-make_certificates() ( # NODE
+# The certificates and kubeconfigs of a node, by the authority that is there.
+make_node_certificates() ( # NODE
+    umask 077
+    cd "$pki"
+    certificate kubelet "/O=system:nodes/CN=system:node:$1" clientAuth
+    certificate kubelet-serving "/O=system:nodes/CN=system:node:$1" serverAuth "IP:$NODE_IP,DNS:$1"
+    local name
+    for name in admin kubelet; do
+        kubeconfig "$name" "$(with_certificate "$name")"
+    done
+    kubeconfig bootstrap "token: $BOOTSTRAP_TOKEN"
+)
+
+make_certificates() (
     umask 077
     mkdir -p "$pki"
     cd "$pki"
@@ -68,15 +84,12 @@ make_certificates() ( # NODE
     certificate controller-manager /CN=system:kube-controller-manager clientAuth
     certificate scheduler /CN=system:kube-scheduler clientAuth
     certificate apiserver-kubelet-client /O=system:masters/CN=kube-apiserver-kubelet-client clientAuth
-    certificate kubelet "/O=system:nodes/CN=system:node:$1" clientAuth
-    certificate kubelet-serving "/O=system:nodes/CN=system:node:$1" serverAuth "IP:$NODE_IP,DNS:$1"
     ssl genrsa -out sa.key 2048
     ssl rsa -in sa.key -pubout -out sa.pub
     local name
-    for name in admin controller-manager scheduler kubelet; do
+    for name in admin controller-manager scheduler; do
         kubeconfig "$name" "$(with_certificate "$name")"
     done
-    kubeconfig bootstrap "token: $BOOTSTRAP_TOKEN"
     # The requests of the node, with the statuses and the Node that it writes; and when people make and delete pods.
     cat >audit.yaml <<YAML
 apiVersion: audit.k8s.io/v1
@@ -201,14 +214,16 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "$3"}]
 YAML
 }
 
-start() { # NODE
+start() {
     local program
     for program in etcd kube-apiserver kubectl; do
         [ -x "${KUBEBUILDER_ASSETS:-}/$program" ] || die "KUBEBUILDER_ASSETS must name a folder with etcd, kube-apiserver and kubectl: no $program in '${KUBEBUILDER_ASSETS:-}'"
     done
     command -v openssl >/dev/null || die "openssl is missing: apt-get install openssl"
     mkdir -p "$cluster"
-    make_certificates "$1"
+    make_certificates
+    # Written at its end even after it was emptied: the API server does so with one that it finds.
+    : >"$cluster/audit.log"
     run etcd --name one "--data-dir=$cluster/etcd" --unsafe-no-fsync --log-level warn \
         "--listen-client-urls=http://127.0.0.1:$ETCD_PORT" "--advertise-client-urls=http://127.0.0.1:$ETCD_PORT" \
         "--listen-peer-urls=http://127.0.0.1:$((ETCD_PORT + 1))" \
@@ -226,22 +241,90 @@ start() { # NODE
     until_it_holds kube-apiserver admin_gets /api/v1/namespaces/default/serviceaccounts/default
 }
 
-main() {
-    local command=${1:-} dir=${2:-} cluster pki
-    [ -n "$dir" ] || die "usage: scripts/cluster.sh start DIR NODE | stop DIR | stop-api DIR | start-api DIR"
-    case $dir in /*) ;; *) dir=$here/$dir ;; esac
-    load_env "$dir" || die "no environment in $dir: scripts/testenv.sh start makes one"
+# A control plane that no node has yet.
+start_plane() { # DIR
+    prepare_directory "$1"
+    CONTAINERD_BIN="" CONTAINERD_SOCK="" SOCKET_FOLDER="" CTR="" RUNC="" NAMESPACE="" CNI_BIN_DIR="" RUNTIME_VERSION=""
+    CGROUP_DRIVER=cgroupfs PRIVATE=none
+    take_number
+    write_env >"$dir/env"
+    name_parts
+    stop_with_owner </dev/null >"$dir/stop.log" 2>&1 9>&- &
+    start
+}
+
+# The tests that it serves have no last one that would stop it.
+stop_with_owner() {
+    local owner started
+    trap '' INT QUIT HUP TERM
+    read -r owner started <"$dir/owner"
+    while [ -e "$dir/env" ]; do
+        if [ "$(start_time "$owner")" != "$started" ]; then
+            scripts/testenv.sh stop "$dir" && rm -rf "$dir"
+            return
+        fi
+        sleep 2
+    done
+}
+
+# The node has files of its own where it looks for its control plane; the programs know nothing of it.
+lend() { # PLANE NODE
+    mkdir -p "$dir/cluster"
+    cp -a "$1/cluster/pki" "$1/cluster/admin" "$dir/cluster/"
+    ln -s "$1/cluster/audit.log" "$dir/cluster/audit.log"
+    echo "$1" >"$dir/cluster/plane"
+    name_parts
+    make_node_certificates "$2"
+}
+
+# The control plane of DIR, which may be another environment's.
+name_parts() {
+    local HEALTHZ_PORT=$HEALTHZ_PORT
     cluster=$dir/cluster pki=$dir/cluster/pki
+    if [ -e "$cluster/plane" ]; then
+        HEALTHZ_PORT=$(sed -n 's/^HEALTHZ_PORT=//p' "$(cat "$cluster/plane")/env")
+    fi
     API_PORT=$((HEALTHZ_PORT + 12)) ETCD_PORT=$((HEALTHZ_PORT + 13)) ADMIN_PORT=$((HEALTHZ_PORT + 17))
+}
+
+# The same, as the programs' own: those who change it speak to its directory.
+own_parts() {
+    if [ -e "$dir/cluster/plane" ]; then
+        dir=$(cat "$dir/cluster/plane")
+        load_env "$dir" || die "no environment in $dir"
+    fi
+    name_parts
+}
+
+main() {
+    local command=${1:-} dir=${2:-} plane=${2:-} cluster pki
+    local usage="usage: scripts/cluster.sh start DIR NODE | stop DIR | stop-api DIR | start-api DIR | plane DIR | lend PLANE DIR NODE"
+    [ "$command" != lend ] || { dir=${3:-} && shift; }
+    [ -n "$dir" ] || die "$usage"
+    case $dir in /*) ;; *) dir=$here/$dir ;; esac
+    if [ "$command" = plane ]; then
+        start_plane "$dir"
+        return
+    fi
+    load_env "$dir" || die "no environment in $dir: scripts/testenv.sh start makes one"
     case $command in
-    start) start "${3:?usage: scripts/cluster.sh start DIR NODE}" ;;
+    start)
+        name_parts
+        start
+        make_node_certificates "${3:?$usage}"
+        ;;
+    lend) lend "$plane" "${3:?$usage}" ;;
     stop) stop_cluster "$dir" ;;
     stop-api)
+        own_parts
         # shellcheck disable=SC2046  # a list of numbers
         end_pids 20 $(pids_of_programs "$dir" kube-apiserver)
         ;;
-    start-api) start_api ;;
-    *) die "unknown command '$command': start, stop, stop-api, start-api" ;;
+    start-api)
+        own_parts
+        start_api
+        ;;
+    *) die "unknown command '$command'; $usage" ;;
     esac
 }
 

@@ -757,7 +757,7 @@ stop_environment() ( # DIR
         # shellcheck disable=SC2046
         end_pids 3 $(shim_pids)
         rm -rf "$CONTAINERD_SOCK" "$CONTAINERD_SOCK.ttrpc" ${SOCKET_FOLDER:+"$SOCKET_FOLDER"}
-    else
+    elif [ "$PRIVATE" = no ]; then # One that is neither has no runtime: a control plane alone.
         remove_containers "$(our_containers)"
         remove_images
         [ "$CGROUP_DRIVER" = systemd ] && systemctl stop "${CGROUP_ROOT#/}.slice"
@@ -912,7 +912,7 @@ leftovers() { # DIR
     log_links "$1" | sed 's/^/link /'
     if [ "$PRIVATE" = yes ]; then
         [ ! -e "$CONTAINERD_SOCK" ] || echo "socket $CONTAINERD_SOCK"
-    else
+    elif [ "$PRIVATE" = no ]; then
         our_containers | sed 's/^/container /'
     fi
     own_entry "$1" | sed 's/^/entry /'

@@ -500,10 +500,23 @@ impl Drop for Node {
 
 /// `GET` over plain HTTP: the status and the body; `None` when nobody answers.
 pub fn http_get(address: &str, path: &str) -> Option<(u16, String)> {
+    http(address, &format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n"))
+}
+
+/// The same for a `POST` of some JSON.
+pub fn http_post(address: &str, path: &str, body: &str) -> Option<(u16, String)> {
+    let (kind, length) = ("Content-Type: application/json", body.len());
+    http(
+        address,
+        &format!("POST {path} HTTP/1.0\r\nHost: {address}\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}"),
+    )
+}
+
+fn http(address: &str, request: &str) -> Option<(u16, String)> {
     let address: SocketAddr = address.parse().expect("an address with a port");
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let status = answer.split_whitespace().nth(1)?.parse().ok()?;

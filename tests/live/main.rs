@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, reason = "a real node lives in real time, and a test is no actor")]
 
 mod cluster;
+mod control_plane;
 mod cves;
 mod harness;
 mod images;

@@ -10,7 +10,7 @@ use crate::pods::{forever, pod};
 /// learns what is.
 #[test]
 fn pods_go_on_while_the_api_server_is_away() {
-    let Some(mut cluster) = Cluster::joined() else { return };
+    let Some(mut cluster) = Cluster::joined_alone() else { return };
     cluster.create_pod(pod("steady", &[forever("main")]));
     cluster.create_pod(pod("doomed", &[forever("main")]));
     cluster.create_pod(pod("killed", &[forever("main")]));
@@ -47,7 +47,7 @@ fn pods_go_on_while_the_api_server_is_away() {
 /// POD-34, PAIN-16: an agent that starts again finds that everything was said.
 #[test]
 fn an_agent_that_starts_again_tells_nothing_twice() {
-    let Some(mut cluster) = Cluster::joined() else { return };
+    let Some(mut cluster) = Cluster::joined_alone() else { return };
     for number in 0..4 {
         cluster.create_pod(pod(&format!("pod-{number}"), &[forever("main")]));
     }

@@ -11,7 +11,7 @@ use crate::pods::{forever, pod, with};
 
 /// A control plane that signs, and a node that knows nothing but a token.
 pub fn with_a_token() -> Option<Cluster> {
-    let mut cluster = Cluster::new()?;
+    let mut cluster = Cluster::alone()?;
     if !cluster.kubectl.with_file_name("kube-controller-manager").exists() {
         needs("kube-controller-manager in KUBEBUILDER_ASSETS");
         return None;

@@ -9,7 +9,7 @@ use crate::pods::{forever, pod, with};
 /// NODE-01, NODE-02, NODE-07, NODE-20, NODE-21, NODE-28, NODE-34, NODE-41, CFG-43, SEC-50.
 #[test]
 fn a_node_registers_itself_and_keeps_its_lease() {
-    let Some(mut cluster) = Cluster::new() else { return };
+    let Some(mut cluster) = Cluster::alone() else { return };
     cluster.flags.extend(["--node-labels", "zone=here"].map(str::to_owned));
     cluster.configure(json!({
         "registerWithTaints": [{ "key": "reserved", "value": "yes", "effect": "PreferNoSchedule" }],
@@ -56,7 +56,7 @@ fn a_node_registers_itself_and_keeps_its_lease() {
 /// NODE-05, NODE-09: what an operator added stays, what the node is comes back.
 #[test]
 fn a_node_that_starts_again_keeps_what_others_wrote() {
-    let Some(mut cluster) = Cluster::joined() else { return };
+    let Some(mut cluster) = Cluster::joined_alone() else { return };
     cluster.kubectl(&["label", "node", NODE_NAME, "team=blue", "kubernetes.io/arch=wrong", "--overwrite"]);
     cluster.kubectl(&["taint", "node", NODE_NAME, "mine=1:PreferNoSchedule"]);
     cluster.kubectl(&["cordon", NODE_NAME]);
@@ -74,7 +74,7 @@ fn a_node_that_starts_again_keeps_what_others_wrote() {
 /// was given.
 #[test]
 fn a_node_of_a_cloud_waits_for_its_provider() {
-    let Some(mut cluster) = Cluster::new() else { return };
+    let Some(mut cluster) = Cluster::alone() else { return };
     cluster.flags.extend(["--cloud-provider", "external"].map(str::to_owned));
     cluster.start_agent();
     let node = cluster.wait("node", NODE_NAME, "Ready", |node| condition(node, "Ready") == "True");
@@ -88,7 +88,7 @@ fn a_node_of_a_cloud_waits_for_its_provider() {
 /// A node is emptied and taken out by hand as runbooks say, and comes back with its agent, not before.
 #[test]
 fn a_node_is_drained_deleted_and_joins_again() {
-    let Some(mut cluster) = Cluster::joined() else { return };
+    let Some(mut cluster) = Cluster::joined_alone() else { return };
     let mount = with(forever("main"), json!({ "volumeMounts": [{ "name": "scratch", "mountPath": "/scratch" }] }));
     let volumes = json!({ "spec": { "volumes": [{ "name": "scratch", "emptyDir": {} }] } });
     cluster.create_pod(with(pod("with-files", &[mount]), volumes));

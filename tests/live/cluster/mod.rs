@@ -1,7 +1,8 @@
 //! A node of a real cluster: etcd and kube-apiserver on loopback, asked and told by the real kubectl.
 //!
 //! `KUBEBUILDER_ASSETS=<folder>` names where they are; where it is not set, one line says so, and [`crate::served`] is what
-//! is left: the simulated API server. The control plane belongs to the node's directory and is taken down with it (`scripts/cluster.sh`).
+//! is left: the simulated API server. Most tests have their control plane one after the other ([`crate::control_plane`]); one of a test's own
+//! belongs to the node's directory, and is taken down with it (`scripts/cluster.sh`).
 
 mod absence;
 pub(super) mod certificates;
@@ -32,12 +33,16 @@ use podwright::cri::ContainerStatus;
 use podwright::testing::skips::needs;
 use serde_json::Value;
 
+use crate::control_plane::Lent;
 use crate::harness::{NODE_NAME, Node, PATIENCE, condition, http_get};
+use crate::node::machine::cluster_script;
 use crate::pods::with;
 
 /// A node and its control plane.
 pub struct Cluster {
+    // Before the control plane: it is the first to go.
     node: Node,
+    _lent: Option<Lent>,
     kubectl: PathBuf,
     /// The address at which an administrator's requests are taken, without TLS.
     admin: String,
@@ -72,11 +77,20 @@ impl Cluster {
     /// A control plane, and a runtime with no agent yet. `None`, after one line on standard error, where this machine
     /// cannot have one.
     pub fn new() -> Option<Self> {
+        Self::with(|node| Some(Lent::to(&node.dir)), "")
+    }
+
+    /// The same with a control plane that nobody had before, for tests of what it remembers or which end a part of it.
+    pub fn alone() -> Option<Self> {
         Self::with_api_flags("")
     }
 
     /// The same with further flags of the API server, parted by spaces.
     pub fn with_api_flags(flags: &str) -> Option<Self> {
+        Self::with(|_| None, flags)
+    }
+
+    fn with(lend: impl FnOnce(&Node) -> Option<Lent>, flags: &str) -> Option<Self> {
         let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) else {
             // A folder with etcd, kube-apiserver and kubectl; without it only the simulated API server is asked.
             needs("KUBEBUILDER_ASSETS");
@@ -100,19 +114,31 @@ impl Cluster {
             "tlsCertFile": pki("kubelet-serving.crt"),
             "tlsPrivateKeyFile": pki("kubelet-serving.key"),
         }));
-        let (kubectl, api_flags) = (assets.join("kubectl"), flags.to_owned());
-        let mut cluster = Self { node, kubectl, admin: String::new(), api_flags, rights_count: Cell::new(true) };
-        cluster.script(&["start"], &[NODE_NAME]);
+        let lent = lend(&node);
+        let (kubectl, api_flags, rights_count) = (assets.join("kubectl"), flags.to_owned(), Cell::new(true));
+        let is_own = lent.is_none();
+        let mut cluster = Self { node, _lent: lent, kubectl, admin: String::new(), api_flags, rights_count };
+        if is_own {
+            cluster.script("start", &[NODE_NAME]);
+        }
         fs::read_to_string(cluster.dir.join("cluster/admin")).unwrap().trim().clone_into(&mut cluster.admin);
         Some(cluster)
     }
 
     /// A cluster whose node is Ready.
     pub fn joined() -> Option<Self> {
-        let mut cluster = Self::new()?;
-        cluster.start_agent();
-        cluster.wait_ready();
-        Some(cluster)
+        Self::new().map(Self::ready)
+    }
+
+    /// The same with a control plane that nobody had before.
+    pub fn joined_alone() -> Option<Self> {
+        Self::alone().map(Self::ready)
+    }
+
+    fn ready(mut self) -> Self {
+        self.start_agent();
+        self.wait_ready();
+        self
     }
 
     /// Waits until the API server shows the node Ready, and pods may come.
@@ -122,22 +148,9 @@ impl Cluster {
         let _ = self.try_kubectl(&["taint", "node", NODE_NAME, "node.kubernetes.io/not-ready-"]);
     }
 
-    fn script(&self, command: &[&str], arguments: &[&str]) {
-        // Through a file: the programs that were started would keep a pipe open.
-        let said = self.dir.join("cluster.said");
-        let file = fs::File::create(&said).unwrap();
-        let status = Command::new("scripts/cluster.sh")
-            .args(command)
-            .arg(&self.dir)
-            .args(arguments)
-            .env("API_FLAGS", &self.api_flags)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .status()
-            .unwrap();
-        assert!(status.success(), "cluster.sh {command:?}: {}", fs::read_to_string(said).unwrap_or_default());
+    fn script(&self, command: &str, arguments: &[&str]) {
+        let arguments = [&[self.dir.to_str().unwrap()], arguments].concat();
+        cluster_script(command, &arguments, &self.api_flags).unwrap_or_else(|problem| panic!("{problem}"));
     }
 
     /// Ends the API server; the node is on its own. The next one does not know at first whose objects are whose, and refuses
@@ -145,12 +158,12 @@ impl Cluster {
     pub fn stop_api(&self) {
         self.assert_nothing_was_forbidden();
         self.rights_count.set(false);
-        self.script(&["stop-api"], &[]);
+        self.script("stop-api", &[]);
     }
 
     /// Starts it again.
     pub fn start_api(&self) {
-        self.script(&["start-api"], &[]);
+        self.script("start-api", &[]);
     }
 
     // ------------------------------------------------------------ kubectl

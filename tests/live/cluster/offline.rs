@@ -50,7 +50,7 @@ impl Cluster {
 /// PAIN-10: the last known pods run again, with their objects, and nothing is rebuilt once the API server is back.
 #[test]
 fn the_last_known_pods_run_again_without_the_api_server() {
-    let Some(mut cluster) = Cluster::new() else { return };
+    let Some(mut cluster) = Cluster::alone() else { return };
     cluster.flags.push("--offline-store".to_owned());
     cluster.start_agent();
     cluster.wait_ready();

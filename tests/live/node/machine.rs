@@ -63,17 +63,26 @@ pub fn fresh_directory() -> PathBuf {
 
 /// Calls `scripts/testenv.sh`; what it printed, or what went wrong.
 pub fn script(command: &str, dir: &Path, arguments: &[&str]) -> Result<String, String> {
-    // Through a file: a runtime that was started inherits the pipe, and reading would not end.
+    call("testenv.sh", command, &[&[dir.to_str().expect("a short, plain path")], arguments].concat(), "")
+}
+
+/// Calls `scripts/cluster.sh`, with further flags of an API server that it starts.
+pub fn cluster_script(command: &str, arguments: &[&str], api_flags: &str) -> Result<String, String> {
+    call("cluster.sh", command, arguments, api_flags)
+}
+
+fn call(name: &str, command: &str, arguments: &[&str], api_flags: &str) -> Result<String, String> {
+    // Through a file: a program that was started inherits the pipe, and reading would not end.
     let said_path = base().join(format!(".{}-{}", std::process::id(), command_number()));
     fs::create_dir_all(base()).unwrap();
     let said = File::create(&said_path).unwrap();
-    let output = Command::new("scripts/testenv.sh")
+    let output = Command::new(Path::new("scripts").join(name))
         .arg(command)
-        .arg(dir)
         .args(arguments)
         .current_dir(source())
         .env("OWNER", std::process::id().to_string())
         .env("IMAGES", images())
+        .env("API_FLAGS", api_flags)
         .stdin(Stdio::null())
         .stdout(said.try_clone().unwrap())
         .stderr(said)
@@ -81,7 +90,7 @@ pub fn script(command: &str, dir: &Path, arguments: &[&str]) -> Result<String, S
         .unwrap();
     let text = fs::read_to_string(&said_path).unwrap_or_default();
     let _ = fs::remove_file(said_path);
-    if output.success() { Ok(text) } else { Err(format!("testenv.sh {command}: {text}")) }
+    if output.success() { Ok(text) } else { Err(format!("{name} {command}: {text}")) }
 }
 
 fn command_number() -> u32 {

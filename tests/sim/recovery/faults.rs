@@ -26,15 +26,8 @@ const ALONE: [&str; 18] = [
 ];
 
 /// Those that came later, so that `all` tells its stories still.
-const LATER: [&str; 7] = [
-    "stale-lists",
-    "oom-kills",
-    "unknown-containers",
-    "full-images",
-    "torn-writes",
-    "half-volumes",
-    "resets",
-];
+const LATER: [&str; 7] =
+    ["stale-lists", "oom-kills", "unknown-containers", "full-images", "torn-writes", "half-volumes", "resets"];
 
 #[test]
 fn invariants_hold_without_trouble() {

@@ -29,7 +29,7 @@ fn loops(cluster: &Cluster) -> Vec<String> {
 /// VOL-13, VOL-47, CRI-12: written by one pod and read by another, while the agent is killed in between; nothing is left.
 #[test]
 fn a_drivers_device_is_mapped_for_pods_and_goes_with_the_last() {
-    let Some(mut cluster) = Cluster::joined() else { return };
+    let Some(mut cluster) = Cluster::joined_alone() else { return };
     let (driver, _serving) = registered(&cluster, json!({ "attachRequired": false }));
     driver.switches().disk_bytes = Some(16 << 20);
     claimed_with(&cluster, "raw", "h-1", "16Mi", json!({ "volumeMode": "Block" }));

@@ -16,7 +16,7 @@ const DRIVER: &str = "figures.test";
 
 /// A cluster with this configuration, and a driver that the cluster knows with this specification.
 fn cluster(configuration: Value, spec: Value) -> Option<(Cluster, Driver)> {
-    let mut cluster = Cluster::new()?;
+    let mut cluster = Cluster::alone()?;
     cluster.configure(configuration);
     cluster.start_agent();
     cluster.wait_ready();

@@ -50,7 +50,7 @@ fn wait_grown(cluster: &Cluster, name: &str, size: &str) {
 /// VOL-46, VOL-13: a file system and a device, grown when they are mounted and while a pod has them.
 #[test]
 fn a_drivers_volumes_grow_when_they_are_mounted_and_in_use() {
-    let Some(cluster) = Cluster::joined() else { return };
+    let Some(cluster) = Cluster::joined_alone() else { return };
     let (driver, _serving) = registered(&cluster, json!({ "attachRequired": false }));
     driver.switches().disk_bytes = Some(32 << 20);
     driver.switches().capabilities.insert("EXPAND_VOLUME");

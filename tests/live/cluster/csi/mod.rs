@@ -89,7 +89,7 @@ fn attach(cluster: &Cluster, volume: &str) {
 /// NODE-59, NODE-60, VOL-09, VOL-40, VOL-41, RES-47.
 #[test]
 fn a_drivers_volume_is_attached_staged_and_published_and_goes_with_its_pod() {
-    let Some(mut cluster) = Cluster::joined() else { return };
+    let Some(mut cluster) = Cluster::joined_alone() else { return };
     assert!(cluster.find("csinode", NODE_NAME).is_some(), "a node that is ready has its CSINode");
     let driver = driver(&cluster, json!({ "attachRequired": true, "fsGroupPolicy": "File" }));
     driver.switches().topology.insert("topology.drv.test/zone".to_owned(), "a".to_owned());
@@ -142,7 +142,7 @@ fn a_drivers_volume_is_attached_staged_and_published_and_goes_with_its_pod() {
 /// VOL-42, VOL-43: the pod goes while the driver is away.
 #[test]
 fn an_inline_volume_waits_for_its_driver_to_go() {
-    let Some(cluster) = Cluster::joined() else { return };
+    let Some(cluster) = Cluster::joined_alone() else { return };
     let spec = json!({ "attachRequired": false, "podInfoOnMount": true, "volumeLifecycleModes": ["Ephemeral"] });
     let driver = driver(&cluster, spec);
     let registry = cluster.dir.join("kubelet/plugins_registry");
@@ -172,7 +172,7 @@ fn an_inline_volume_waits_for_its_driver_to_go() {
 /// VOL-32: a part of a driver's volume, which goes before the driver is asked to take the volume away.
 #[test]
 fn a_part_of_a_drivers_volume_is_mounted_and_goes_with_its_pod() {
-    let Some(mut cluster) = Cluster::joined() else { return };
+    let Some(mut cluster) = Cluster::joined_alone() else { return };
     let (driver, _serving) = registered(&cluster, json!({ "attachRequired": false }));
     claimed(&cluster, "data");
     let mount = json!({ "volumeMounts": [{ "name": "v", "mountPath": "/part", "subPath": "some/part" }] });
