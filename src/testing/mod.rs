@@ -10,6 +10,7 @@
 pub mod csi_driver;
 pub mod device_plugin;
 pub mod dra_driver;
+pub mod kept_log;
 pub mod old_roots;
 pub mod skips;
 pub mod stream_clients;

@@ -2,37 +2,13 @@
 
 use std::fmt::Write as _;
 
-use tracing_subscriber::fmt::MakeWriter;
-
 use super::*;
-
-/// Keeps what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::testing::kept_log::KeptLog;
 
 /// CVE-2019-11250, CVE-2020-8565: whatever becomes of a request, no line of any level holds what proves who asks.
 #[tokio::test]
 async fn cve_2019_11250_cve_2020_8565_tokens_are_in_no_line_of_the_log() {
-    let log = Log::default();
-    let everything = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    let _logged = tracing::subscriber::set_default(everything);
+    let (log, _logged) = KeptLog::begin();
     let port = Port::new();
     let router = port.guarded();
     let in_protocols = "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.dG9rZW4tb2Ytbm9ib2R5";
@@ -55,7 +31,7 @@ async fn cve_2019_11250_cve_2020_8565_tokens_are_in_no_line_of_the_log() {
     port.reviews.is_down.store(true, Ordering::SeqCst);
     send(&router, "GET", "/pods", &Proof::bearer("token-of-others")).await;
     send(&router, "GET", "/metrics/probes", &proofs[1]).await;
-    let said = String::from_utf8(lock(&log.0).clone()).expect("text");
+    let said = log.text();
     assert!(said.contains("Unable to authenticate the request") && said.contains("Forbidden"), "{said}");
     for secret in ["token-of-", "dG9rZW4t"] {
         assert!(!said.contains(secret), "{secret} in\n{said}");

@@ -1,33 +1,7 @@
 //! Faults of earlier kubelets, at the client of the API server: each test is named after its subject.
 
-use std::io::Write;
-
-use tracing_subscriber::fmt::MakeWriter;
-
 use super::*;
-
-/// Keeps the lines of the log.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::testing::kept_log::KeptLog;
 
 /// A client of this server with these fields of a kubeconfig's user, as the agent makes it.
 fn client(address: SocketAddr, offer: Offer, user: &serde_json::Value) -> Transport {
@@ -50,9 +24,7 @@ fn client(address: SocketAddr, offer: Offer, user: &serde_json::Value) -> Transp
 /// library: answered, refused, redirected and cut off, in HTTP/2 and in HTTP/1.1.
 #[tokio::test]
 async fn cve_2019_11250_cve_2020_8565_the_clients_own_authorization_is_in_no_line_of_the_log() {
-    let log = Log::default();
-    let everything = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    let _logged = tracing::subscriber::set_default(everything);
+    let (log, _logged) = KeptLog::begin();
     let token = json!({ "token": "token-of-the-node" });
     let password = json!({ "username": "node", "password": "password-of-the-node" });
     let shown = ["Bearer token-of-the-node", "Basic bm9kZTpwYXNzd29yZC1vZi10aGUtbm9kZQ=="];
@@ -78,7 +50,7 @@ async fn cve_2019_11250_cve_2020_8565_the_clients_own_authorization_is_in_no_lin
             assert!(asked.len() >= 4 && asked.iter().all(|line| line.contains(shown)), "{asked:?}");
         }
     }
-    let said = String::from_utf8(log.0.lock().expect("not poisoned").clone()).expect("text");
+    let said = log.text();
     assert!(said.contains("TRACE") && said.contains("h2::") && said.contains("as an actor logs it"), "{said}");
     for secret in ["token-of-the-node", "password-of-the-node", "bm9kZTpwYXNzd29yZC1vZi10aGUtbm9kZQ"] {
         let line = said.lines().find(|line| line.contains(secret));
