@@ -287,15 +287,6 @@ name_parts() {
     API_PORT=$((HEALTHZ_PORT + 12)) ETCD_PORT=$((HEALTHZ_PORT + 13)) ADMIN_PORT=$((HEALTHZ_PORT + 17))
 }
 
-# The same, as the programs' own: those who change it speak to its directory.
-own_parts() {
-    if [ -e "$dir/cluster/plane" ]; then
-        dir=$(cat "$dir/cluster/plane")
-        load_env "$dir" || die "no environment in $dir"
-    fi
-    name_parts
-}
-
 main() {
     local command=${1:-} dir=${2:-} plane=${2:-} cluster pki
     local usage="usage: scripts/cluster.sh start DIR NODE | stop DIR | stop-api DIR | start-api DIR | plane DIR | lend PLANE DIR NODE"
@@ -316,12 +307,12 @@ main() {
     lend) lend "$plane" "${3:?$usage}" ;;
     stop) stop_cluster "$dir" ;;
     stop-api)
-        own_parts
+        name_parts
         # shellcheck disable=SC2046  # a list of numbers
         end_pids 20 $(pids_of_programs "$dir" kube-apiserver)
         ;;
     start-api)
-        own_parts
+        name_parts
         start_api
         ;;
     *) die "unknown command '$command'; $usage" ;;

@@ -1,8 +1,8 @@
 //! Control planes that tests have one after the other: to start one costs more than most tests do with it.
 //!
 //! A test that is over gives its own back as it got it: whatever etcd holds that a new control plane has not is taken out,
-//! and what it has is put back. The programs see that as any other change. Keeps those that nobody has; a test that failed, or
-//! that ended the API server, gives none back. With this process they end (`scripts/cluster.sh plane`).
+//! and what it has is put back. The programs see that as any other change. Keeps those that nobody has; a test that failed
+//! gives none back, and one that ends its API server has one of its own. With this process they end (`scripts/cluster.sh plane`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

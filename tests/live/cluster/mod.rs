@@ -42,7 +42,7 @@ use crate::pods::with;
 pub struct Cluster {
     // Before the control plane: it is the first to go.
     node: Node,
-    _lent: Option<Lent>,
+    lent: Option<Lent>,
     kubectl: PathBuf,
     /// The address at which an administrator's requests are taken, without TLS.
     admin: String,
@@ -117,7 +117,7 @@ impl Cluster {
         let lent = lend(&node);
         let (kubectl, api_flags, rights_count) = (assets.join("kubectl"), flags.to_owned(), Cell::new(true));
         let is_own = lent.is_none();
-        let mut cluster = Self { node, _lent: lent, kubectl, admin: String::new(), api_flags, rights_count };
+        let mut cluster = Self { node, lent, kubectl, admin: String::new(), api_flags, rights_count };
         if is_own {
             cluster.script("start", &[NODE_NAME]);
         }
@@ -153,9 +153,10 @@ impl Cluster {
         cluster_script(command, &arguments, &self.api_flags).unwrap_or_else(|problem| panic!("{problem}"));
     }
 
-    /// Ends the API server; the node is on its own. The next one does not know at first whose objects are whose, and refuses
-    /// what the node has a right to: what was asked for counts until now.
+    /// Ends the API server, which must be this test's own; the node is without one. The next one does not know at first
+    /// whose objects are whose, and refuses what the node has a right to: what was asked for counts until now.
     pub fn stop_api(&self) {
+        assert!(self.lent.is_none(), "others will have this control plane: Cluster::alone has its own");
         self.assert_nothing_was_forbidden();
         self.rights_count.set(false);
         self.script("stop-api", &[]);
