@@ -35,7 +35,9 @@ agent_pid() { property MainPID; }
 ctr_() { ctr -n k8s.io "$@"; }
 # Every container with the process that is its first: the same list means that nothing was touched.
 containers() { ctr_ tasks ls | awk 'NR > 1 { print $1, $2, $3 }' | sort; }
-count_running() { containers | grep -c RUNNING; }
+# The same without containers that ended and are not removed yet.
+running() { containers | grep ' RUNNING$'; }
+count_running() { running | wc -l; }
 running_at_least() { [ "$(count_running)" -ge "$1" ]; }
 pods_ready() { [ "$(podwright ps -o json | tr -d ' \n\t' | grep -o '"ready":true' | wc -l)" -ge "$1" ]; }
 healthy() { busybox wget -qO- http://127.0.0.1:10248/healthz | grep -qx ok; }
@@ -87,3 +89,22 @@ container_id() { ctr_ containers ls -q "labels.\"io.kubernetes.container.name\"=
 container_pid() { ctr_ tasks ls | awk -v id="$(container_id "$1")" '$1 == id { print $2 }'; }
 container_runs() { [ -n "$(container_id "$1")" ] && ctr_ tasks ls | grep "^$(container_id "$1") " | grep -q RUNNING; }
 container_cgroup() { find "$(kubepods systemd)" -type d -name "*$(container_id "$1")*" | head -n 1; }
+of_status() { sed -n "s/^$2:\s*//p" "/proc/$1/status"; } # PID FIELD
+
+# Where pods and programs leave word.
+SEEN=/srv/seen
+# The 18 capabilities of the unit, as the kernel prints them.
+CAPABILITIES=0000000421a935fb
+seen() { grep -qx "$2" "$SEEN/$1"; } # FILE LINE
+
+# Each line of the attempts of a program (attempts.sh) below a headline ends so.
+attempts() { sed -n "/^--- $2/,/^--- /{/^--- /d;p}" "$1"; } # FILE HEADLINE
+all() {                                                   # FILE HEADLINE RESULT
+    [ "$(attempts "$1" "$2" | wc -l)" -ge 12 ] && ! attempts "$1" "$2" | grep -v " $3\$"
+}
+judged() { # WHO FILE
+    check "$1 has the filter of the unit" seen "$2" "Seccomp 2"
+    check "$1 has the capabilities of the unit" seen "$2" "CapBnd $CAPABILITIES"
+    check "$1 does nothing of what the unit refuses" all $SEEN/"$2" refused fails
+    check "$1 does all that the unit allows" all $SEEN/"$2" allowed works
+}

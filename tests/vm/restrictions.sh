@@ -5,11 +5,7 @@
 . "$NODE_VM_FILES/common.sh"
 
 OBJECTS=/etc/podwright/objects
-# Where pods and programs leave word.
-SEEN=/srv/seen
 PLUGINS=/srv/plugins
-# The 18 capabilities of the unit, as the kernel prints them.
-CAPABILITIES=0000000421a935fb
 
 # NAME, then volumes, volumeMounts and the line of the container's shell; more fields of the pod as JSON, after a comma.
 pod() { # NAME VOLUMES MOUNTS COMMAND [FIELDS]
@@ -22,8 +18,7 @@ pod() { # NAME VOLUMES MOUNTS COMMAND [FIELDS]
 YAML
     mv "$MANIFESTS/.$1" "$MANIFESTS/$1.yaml"
 }
-seen() { grep -qx "$2" "$SEEN/$1"; } # FILE LINE
-end() {                              # NAME
+end() { # NAME
     rm -f "$MANIFESTS/$1.yaml"
     check "the pod $1 ends" within 120 eval '[ -z "$(container_id '"$1"')" ]'
 }
@@ -74,7 +69,6 @@ SCRIPT
 JSON
 }
 
-of_status() { sed -n "s/^$2:\s*//p" "/proc/$1/status"; } # PID FIELD
 test_agent() {
     echo "--- the agent"
     check "systemd's figure for the exposure is below 7" systemd-analyze security --no-pager --threshold=70 podwright
@@ -85,18 +79,6 @@ test_agent() {
     check "and are far from it" [ "$(property TasksCurrent)" -lt 200 ]
     check "the agent delays a shutdown of the machine" within 120 eval 'systemd-inhibit --list --no-legend | grep kubelet | grep shutdown | grep -q delay'
     check "the agent reads the kernel's log" within 60 eval 'find "/proc/$(agent_pid)/fd" -lname /dev/kmsg | grep -q .'
-}
-
-# Each line of the attempts of a program below a headline ends so.
-attempts() { sed -n "/^--- $2/,/^--- /{/^--- /d;p}" "$1"; } # FILE HEADLINE
-all() {                                                   # FILE HEADLINE RESULT
-    [ "$(attempts "$1" "$2" | wc -l)" -ge 12 ] && ! attempts "$1" "$2" | grep -v " $3\$"
-}
-judged() { # WHO FILE
-    check "$1 has the filter of the unit" seen "$2" "Seccomp 2"
-    check "$1 has the capabilities of the unit" seen "$2" "CapBnd $CAPABILITIES"
-    check "$1 does nothing of what the unit refuses" all $SEEN/"$2" refused fails
-    check "$1 does all that the unit allows" all $SEEN/"$2" allowed works
 }
 
 test_provider() {

@@ -3,13 +3,15 @@
 # virtual machine. The machine's tools are installed by apt-get; its image is made once and kept under target/vm.
 #
 # PODWRIGHT=<file>  takes this executable instead of building one
+# CSI_DRIVER=<file> takes this one for examples/csi_driver.rs
 # MACHINES=<names>  these machines alone: guest (the unit, cgroup drivers, volumes), hardware (NUMA nodes, hotplug, memory),
 #                   shutdown (a reboot with pods of three priorities), package (the Debian package), disks (iSCSI and Fibre
 #                   Channel), namespaces (user namespaces and project quotas, on a newer Debian), power (losses of power),
 #                   restrictions (what the unit refuses and allows),
-#                   and by their names alone selinux (volumes with a label, in a cluster), kubeadm and join (in place of the
-#                   kubelet of a node that `kubeadm init` or `kubeadm join` made); for these KUBEBUILDER_ASSETS has kubeadm,
-#                   kubelet, kubectl, etcd, kube-apiserver, kube-controller-manager and kube-scheduler 1.36.2
+#                   and by their names alone plugins (CSI drivers and a plugin of the kubeconfig, in a cluster), selinux
+#                   (volumes with a label, in a cluster), kubeadm and join (in place of the kubelet of a node that
+#                   `kubeadm init` or `kubeadm join` made); for these KUBEBUILDER_ASSETS has kubectl, etcd, kube-apiserver,
+#                   kube-controller-manager, and but for plugins kubeadm, kubelet and kube-scheduler 1.36.2
 # LOSSES=<number>   how often the machine power loses its power (default 50)
 # OUT=<folder>      where the journals and the consoles go (default target/vm/out)
 set -euo pipefail
@@ -44,8 +46,29 @@ stage_packages() {
     scripts/dist.sh package "$PODWRIGHT" "$packages"
     scripts/dist.sh package "$PODWRIGHT" "$packages" "$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-1+next"
 }
-packages=""
-trap 'rm -rf "$stage" ${packages:+"$packages"}' EXIT
+# The control plane of scripts/cluster.sh. Some builds of its programs are one file with several names.
+stage_cluster() {
+    local program file
+    cluster=$(mktemp -d target/vm-cluster.XXXXXX)
+    mkdir "$cluster/kube" "$cluster/scripts"
+    cp scripts/cluster.sh scripts/lib.sh "$cluster/scripts/"
+    for program in etcd kube-apiserver kube-controller-manager kubectl; do
+        file=$(realpath -e "${KUBEBUILDER_ASSETS:?names no folder with $program}/$program")
+        cp -n "$file" "$cluster/kube/"
+        [ -e "$cluster/kube/$program" ] || ln -s "${file##*/}" "$cluster/kube/$program"
+    done
+}
+# No optimisation: the driver is small, and waits for the agent.
+stage_driver() {
+    if [ -z "${CSI_DRIVER:-}" ]; then
+        cargo build --profile trial --locked --features sim --example csi_driver
+        CSI_DRIVER=${CARGO_TARGET_DIR:-target}/trial/examples/csi_driver
+    fi
+    cp "$CSI_DRIVER" "$cluster/csi_driver"
+    strip "$cluster/csi_driver"
+}
+packages="" cluster=""
+trap 'rm -rf "$stage" ${packages:+"$packages"} ${cluster:+"$cluster"}' EXIT
 out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
@@ -67,6 +90,13 @@ for machine in ${MACHINES:-guest restrictions hardware shutdown package disks na
     restrictions)
         size=(--memory 1024)
         image=(NODE_VM_PACKAGES=openssl NODE_VM_DIR="$(realpath -m "${NODE_VM_DIR:-target/vm}")/restrictions")
+        ;;
+    plugins)
+        size=(--memory 2560) limit=6000
+        image=(NODE_VM_PACKAGES=openssl NODE_VM_DIR="$(realpath -m "${NODE_VM_DIR:-target/vm}")/restrictions")
+        stage_cluster
+        stage_driver
+        files=("$cluster"/*)
         ;;
     package)
         size=(--memory 1024)
@@ -91,7 +121,7 @@ for machine in ${MACHINES:-guest restrictions hardware shutdown package disks na
         files=("$packages"/*-1_*.deb
             "$KUBEBUILDER_ASSETS"/{kubeadm,kubelet,kubectl,etcd,kube-apiserver,kube-controller-manager,kube-scheduler})
         ;;
-    *) die "there is no machine $machine: guest, restrictions, hardware, shutdown, package, disks, namespaces, power, selinux, kubeadm, join" ;;
+    *) die "there is no machine $machine: guest, restrictions, hardware, shutdown, package, disks, namespaces, power, plugins, selinux, kubeadm, join" ;;
     esac
     ended=0
     env ${image[@]+"${image[@]}"} tests/vm/machine run "${size[@]}" --timeout "${TIMEOUT:-$limit}" --out "$out/$machine" \
