@@ -47,7 +47,6 @@ impl Pending {
         ImageSpec {
             image: self.image.clone(),
             annotations: self.request.sandbox_config.annotations.clone(),
-            user_specified_image: self.request.image.clone(),
             runtime_handler: self.request.runtime_handler.clone(),
             ..ImageSpec::default()
         }
