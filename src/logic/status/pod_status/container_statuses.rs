@@ -122,8 +122,7 @@ impl<'a> Subject<'a> {
     /// as ended for good the API server does not let run again.
     fn to_come_back(&self, newest: &RuntimeContainer) -> ContainerStatus {
         let status = self.of_instance(newest);
-        let state = Some(waiting(Some("ContainerCreating".to_owned()), None));
-        ContainerStatus { last_state: status.state.clone(), state, ..status }
+        ContainerStatus { last_state: status.state.clone(), state: self.default().state, ..status }
     }
 
     /// A container of which nothing is known yet.
