@@ -186,7 +186,7 @@ pub fn generate(input: &StatusInput<'_>) -> PodStatus {
         qos_class: Some(input.qos_class.to_owned()),
         start_time: Some(start_time(input)),
         observed_generation: observed_generation(input.pod, input.before()),
-        resources: resources::of_pod(input),
+        resources: resources::of_pod(input, outcome.phase),
         allocated_resources: resources::allocated_to_pod(input),
         ..PodStatus::default()
     };

@@ -108,8 +108,9 @@ pub(super) fn allocated_to_pod(input: &StatusInput<'_>) -> Option<List> {
     (input.resources.gates.by_pod && !given.is_empty()).then_some(given)
 }
 
-/// The resources of the pod as a whole: in force once it runs, before as given.
-pub(super) fn of_pod(input: &StatusInput<'_>) -> Option<ResourceRequirements> {
+/// The resources of the pod as a whole: in force once it runs, before as given. `told` is the phase of this status: where
+/// nothing happens after it, no other one would tell what is in force.
+pub(super) fn of_pod(input: &StatusInput<'_>, told: &str) -> Option<ResourceRequirements> {
     if !input.resources.gates.by_pod {
         return None;
     }
@@ -122,7 +123,8 @@ pub(super) fn of_pod(input: &StatusInput<'_>) -> Option<ResourceRequirements> {
     if let Some(shown) = shown.filter(|_| phase.is_some_and(is_terminal)) {
         return Some(shown);
     }
-    let resources = match phase == Some(RUNNING) {
+    let runs = phase == Some(RUNNING) || (told == RUNNING && input.resources.figures.is_some());
+    let resources = match runs {
         true => {
             // Without a cgroup, as once all containers have ended, the former amounts stay.
             let figures = input.resources.figures.copied().unwrap_or_default();

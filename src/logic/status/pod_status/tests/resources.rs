@@ -108,10 +108,13 @@ fn a_whole_pod_shows_what_is_in_force_once_it_runs() {
         cpu_period: Some(100_000),
         memory_limit: Some(1 << 30),
     });
-    assert_eq!(setup.status().resources, Some(as_given.clone()), "it is not shown to run");
+    let running = std::mem::take(&mut setup.runtime.containers);
+    assert_eq!(setup.status().resources, Some(as_given.clone()), "it does not run");
     assert_eq!(setup.status().allocated_resources, as_given.requests);
-    setup.pod.status = Some(PodStatus { phase: Some(RUNNING.to_owned()), ..PodStatus::default() });
+    setup.runtime.containers = running;
     let in_force = resources("cpu=500m,memory=10Mi", "cpu=1500m,memory=1Gi");
+    assert_eq!(setup.status().resources, Some(in_force.clone()), "nobody may tell it after this status");
+    setup.pod.status = Some(PodStatus { phase: Some(RUNNING.to_owned()), ..PodStatus::default() });
     assert_eq!(setup.step().resources, Some(in_force.clone()));
     // A cgroup without figures says nothing new.
     for memory_limit in [None, Some(0)] {
@@ -139,6 +142,8 @@ fn other_resources_of_a_pod_are_shown_until_it_runs() {
         setup.figures =
             figures.map(|memory| PodFigures { cpu_shares, memory_limit: Some(memory), ..PodFigures::default() });
         setup.pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        let is_made = phase != PENDING;
+        setup.runtime.containers = is_made.then(|| instance("a", 0, Running, 0)).into_iter().collect();
         assert_eq!(setup.step().resources.and_then(|all| all.requests), list(shown), "{phase} {figures:?}");
     }
 }
