@@ -13,6 +13,9 @@ use crate::logic::model::admission_reason::AdmissionReason;
 use crate::logic::model::pod_phase::{FAILED, SUCCEEDED};
 use crate::logic::model::time::Moment;
 
+/// The reason of the conditions of a pod that succeeded.
+const COMPLETED: &str = "PodCompleted";
+
 /// The sentence of a preempted pod.
 pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
 
@@ -89,6 +92,12 @@ impl NodeStop {
         let may_succeed = matches!(self.cause, StopCause::Preempted | StopCause::ShutDown);
         if !may_succeed || !has_succeeded {
             status.phase = Some(FAILED.to_owned());
+            // Its containers may have ended well all the same: their success is not the pod's.
+            for condition in
+                status.conditions.iter_mut().flatten().filter(|one| one.reason.as_deref() == Some(COMPLETED))
+            {
+                condition.reason = (condition.status == "False").then(|| "PodFailed".to_owned());
+            }
         }
         if self.cause != StopCause::Preempted || !has_succeeded {
             status.reason = Some(self.cause.to_string());
@@ -129,6 +138,22 @@ mod tests {
         let conditions = json!([{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "False"}]);
         serde_json::from_value(json!({"phase": phase, "conditions": conditions, "observedGeneration": 3}))
             .expect("a status")
+    }
+
+    #[test]
+    fn an_evicted_pod_whose_containers_ended_well_is_not_told_as_completed() {
+        let told = json!({"phase": "Succeeded", "conditions": [
+            {"type": "Initialized", "status": "True", "reason": "PodCompleted"},
+            {"type": "Ready", "status": "False", "reason": "PodCompleted"},
+            {"type": "PodScheduled", "status": "True"},
+        ]});
+        let told: PodStatus = serde_json::from_value(told).expect("a status");
+        let reasons = |stop: NodeStop| {
+            let conditions = stop.status(told.clone()).conditions.unwrap_or_default();
+            conditions.into_iter().take(3).map(|one| one.reason.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(NodeStop::evicted("Too much. ".to_owned(), false, Moment(1))), ["", "PodFailed", ""]);
+        assert_eq!(reasons(NodeStop::shut_down(Moment(1))), ["PodCompleted", "PodCompleted", ""]);
     }
 
     fn end_of(stop: &NodeStop, phase: &str) -> (String, Option<String>, Option<String>) {
