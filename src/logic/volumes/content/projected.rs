@@ -92,7 +92,8 @@ pub fn projected_payload(
         } else if let Some(wanted) = &projection.pod_certificate {
             certificate_files(wanted, found.certificates.get(&place), readers, default_mode)
         } else {
-            Err("a source of this kind is not supported by this version".to_owned())
+            // The API server takes out the kind whose gate is off, and leaves the source.
+            continue;
         };
         match files {
             Ok(files) => payload.files.extend(files.files),
@@ -244,6 +245,12 @@ mod tests {
         let error = payload(sources(), Readers::default()).unwrap_err();
         assert_eq!(error, "[secret \"gone\" not found, nobody looked for \"else\"]");
         assert_eq!(payload(vec![secret("gone", Some(true))], Readers::default()), Ok(Payload::default()));
+    }
+
+    #[test]
+    fn a_source_that_the_api_server_has_emptied_gives_no_file() {
+        let payload = payload(vec![VolumeProjection::default(), config_map("plain")], Readers::default()).unwrap();
+        assert_eq!(payload.files.keys().collect::<Vec<_>>(), ["key"]);
     }
 
     fn anchor() -> String {
