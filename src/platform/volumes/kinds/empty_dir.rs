@@ -51,8 +51,7 @@ pub(in crate::platform::volumes) fn set_up(
     made.map_err(failed("mount"))?;
     let directory = open_through(&parent, &place.name).map_err(failed("open"))?;
     if medium == Medium::Disk {
-        let mode = Mode::from_raw_mode(OPEN_TO_ALL);
-        rustix::fs::fchmod(&directory, mode).map_err(|errno| failed("set mode of")(errno.into()))?;
+        open_to_all(&directory).map_err(|errno| failed("set mode of")(errno.into()))?;
     }
     if place.is_written() {
         return Ok(directory);
@@ -63,6 +62,13 @@ pub(in crate::platform::volumes) fn set_up(
     }
     layout.set_ready(place).map_err(failed("mark"))?;
     Ok(directory)
+}
+
+/// All else of its mode stays: a volume that is written anew is the pod's group's already, and only a change of its files
+/// would make it so again.
+fn open_to_all(directory: &Directory) -> rustix::io::Result<()> {
+    let mode = rustix::fs::fstat(directory)?.st_mode & 0o7777;
+    rustix::fs::fchmod(directory, Mode::from_raw_mode(mode | OPEN_TO_ALL))
 }
 
 fn is_directory(parent: &Directory, name: &str) -> bool {

@@ -111,6 +111,21 @@ fn sec_07_an_empty_directory_belongs_to_the_pods_group() {
     }
 }
 
+/// SEC-07, VOL-29: the files of a ConfigMap lie on the disk, and are looked at with each sync of the pod.
+#[test]
+fn sec_07_files_that_stay_as_they_are_leave_the_volume_to_the_pods_group() {
+    if !may_mount() {
+        return;
+    }
+    let root = Root::new();
+    let (host, place) = (root.host(), root.place(plugin::CONFIG_MAP, "scripts"));
+    for _ in 0..2 {
+        wait(host.set_up(&uid(), Some(&place), files(Medium::Disk, &[("a", "1")]))).expect("written");
+        assert_eq!(mode(&PathBuf::from(host.path_of(&place))), 0o2777);
+    }
+    wait(host.tear_down(&place)).expect("gone");
+}
+
 /// VOL-19.
 #[test]
 fn memory_is_mounted_once_bounded_and_gone_after() {
