@@ -69,6 +69,8 @@ pub struct Root {
     untold: BTreeSet<Child>,
     /// When memory was last given back, by uptime; first as soon as the start is over.
     released: Option<Duration>,
+    /// Operations that the log names as late; forgotten once they have ended.
+    late: BTreeSet<u64>,
 }
 
 impl Actor for Root {
@@ -77,8 +79,8 @@ impl Actor for Root {
     type Args = Args;
 
     fn begin(args: Args, context: &mut Context<RootMsg>) -> Self {
-        let mut root =
-            Self { args, children: BTreeMap::new(), stopping: None, untold: BTreeSet::new(), released: None };
+        let (children, untold, late) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let mut root = Self { args, children, stopping: None, untold, released: None, late };
         for spec in TREE {
             let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
             let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
@@ -201,9 +203,15 @@ impl Root {
         }
     }
 
-    fn watch(&self) {
+    /// The log names a late operation once; it holds up nobody else, so the watchdog is fed all the same.
+    fn watch(&mut self) {
         if self.args.trace.stuck(STUCK_AFTER).is_none() {
             self.args.service_manager.feed_watchdog();
         }
+        let late = self.args.trace.late();
+        for operation in late.iter().filter(|operation| !self.late.contains(&operation.id)) {
+            tracing::warn!("{operation}");
+        }
+        self.late = late.into_iter().map(|operation| operation.id).collect();
     }
 }

@@ -48,7 +48,7 @@ impl Actor for Server {
     fn receive(&mut self, message: ServerMsg, context: &mut Context<ServerMsg>) {
         match message {
             ServerMsg::ListenerEnded { listener, why } => {
-                let why = why.unwrap_or_else(|panicked| panicked.to_string());
+                let why = why.unwrap_or_else(|loss| loss.to_string());
                 let name = self.listeners[listener].name();
                 tracing::error!(listener = name, why, "listener ended, it is opened again");
                 context.after(LISTEN_RETRY, ServerMsg::ListenDue(listener));

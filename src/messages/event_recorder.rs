@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ractor::RpcReplyPort;
 
 use super::status::pod_watch::Watcher;
-use super::{Panicked, describe};
+use super::{Lost, describe};
 pub use crate::logic::events::PodEvent;
 use crate::logic::events::outbox::Outcome;
 use crate::logic::events::reasons::EventReason;
@@ -33,7 +33,7 @@ pub enum EventRecorderMsg {
     /// From anyone: this happened.
     Recorded(PodEvent),
     /// From itself: a call of the API server ended.
-    SendEnded(Result<Outcome, Panicked>),
+    SendEnded(Result<Outcome, Lost>),
     /// From itself: the wait before the next try of a call is over.
     RetryDue,
     /// From `PodManager`: the pod is gone; its events may go.

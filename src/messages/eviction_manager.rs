@@ -1,6 +1,6 @@
 //! To `EvictionManager`.
 
-use super::{Ended, Panicked, describe};
+use super::{Ended, Lost, describe};
 use ractor::RpcReplyPort;
 
 use crate::cri::ImageFsInfo;
@@ -48,7 +48,7 @@ pub enum KernelNews {
     /// The machine ran out of memory, and the kernel killed a process.
     OomKilled(SystemOomKill),
     /// The log cannot be read any more.
-    LogEnded(Result<KernelLogError, Panicked>),
+    LogEnded(Result<KernelLogError, Lost>),
 }
 
 /// See the module.

@@ -21,6 +21,7 @@ pub mod volume_manager;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
@@ -69,10 +70,16 @@ impl<M> fmt::Debug for Subscriber<M> {
     }
 }
 
-/// An operation that ended by a panic; with what it said.
+/// An operation that had no end of its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("operation panicked: {0}")]
-pub struct Panicked(pub String);
+pub enum Lost {
+    /// It panicked, and said this.
+    #[error("operation panicked: {0}")]
+    Panicked(String),
+    /// It did not end within this time.
+    #[error("operation given up after {} s", .0.as_secs())]
+    GivenUp(Duration),
+}
 
 /// How an operation ended that may fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,30 +88,30 @@ pub enum Ended<T, E = String> {
     Done(T),
     /// It failed, and why.
     Failed(E),
-    /// By a panic.
-    Panicked(Panicked),
+    /// It had no end of its own.
+    Lost(Lost),
 }
 
-impl<T, E> From<Result<Result<T, E>, Panicked>> for Ended<T, E> {
-    fn from(outcome: Result<Result<T, E>, Panicked>) -> Self {
+impl<T, E> From<Result<Result<T, E>, Lost>> for Ended<T, E> {
+    fn from(outcome: Result<Result<T, E>, Lost>) -> Self {
         match outcome {
             Ok(Ok(done)) => Self::Done(done),
             Ok(Err(error)) => Self::Failed(error),
-            Err(panicked) => Self::Panicked(panicked),
+            Err(loss) => Self::Lost(loss),
         }
     }
 }
 
 impl<T, E: std::fmt::Display> Ended<T, E> {
-    /// For those to whom a panic is a failure like others: what was done, or why not.
+    /// For those to whom a loss is a failure like others: what was done, or why not.
     ///
     /// # Errors
-    /// Says why it failed, or what the panic said.
+    /// Says why it failed, or how it was lost.
     pub fn into_result(self) -> Result<T, String> {
         match self {
             Self::Done(done) => Ok(done),
             Self::Failed(error) => Err(error.to_string()),
-            Self::Panicked(panicked) => Err(panicked.to_string()),
+            Self::Lost(loss) => Err(loss.to_string()),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
+use super::{Lost, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::objects::object_cache::{Answer, Heard, Object, ObjectError, ReadFor};
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind};
@@ -83,11 +83,11 @@ pub enum ObjectCacheMsg {
     /// From `LocalObjects`: all objects of the node's own folder.
     Local(Arc<BTreeMap<ObjectKey, Object>>),
     /// From itself: the watch of an object heard something.
-    Heard(ObjectKey, Result<(Heard, Watch<Heard>), Panicked>),
+    Heard(ObjectKey, Result<(Heard, Watch<Heard>), Lost>),
     /// From itself: the watch of services heard something.
-    ServicesHeard(Result<(ServicesHeard, Watch<ServicesHeard>), Panicked>),
+    ServicesHeard(Result<(ServicesHeard, Watch<ServicesHeard>), Lost>),
     /// From itself: an object was read; for how long it counts as fresh.
-    Read(ReadFor, Result<(Answer, Duration), Panicked>),
+    Read(ReadFor, Result<(Answer, Duration), Lost>),
     /// From itself: a wait is over.
     #[strum(transparent)]
     Due(CacheWait),

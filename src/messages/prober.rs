@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
 use super::pods::pod_worker::PodWorkerMsg;
-use super::{Ended, Panicked, Subscriber, describe};
+use super::{Ended, Lost, Subscriber, describe};
 use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::probes::probe_kind::ProbeKind;
@@ -50,7 +50,7 @@ pub struct Probed {
     /// Which.
     pub id: ProbeId,
     /// How.
-    pub round: Result<Round, Panicked>,
+    pub round: Result<Round, Lost>,
 }
 
 /// Bounds of the lengths of rounds; upstream's defaults.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
+use super::{Lost, describe};
 use crate::logic::eviction::EvictionSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::pull_queue::PullLimits;
@@ -109,7 +109,7 @@ pub enum RootMsg {
     /// From `main`: stop all children in order, then answer. Pods go on.
     Shutdown(RpcReplyPort<()>),
     /// From itself: all children have stopped.
-    AllStopped(Result<(), Panicked>),
+    AllStopped(Result<(), Lost>),
     /// From `main`: these settings hold from now on. Answered once Root keeps them: children
     /// start with them from then on, and a child without room hears of them a little later.
     Reload(Arc<LiveSettings>, RpcReplyPort<()>),

@@ -1,6 +1,6 @@
 //! To `Server`.
 
-use super::{Panicked, describe};
+use super::{Lost, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -10,7 +10,7 @@ pub enum ServerMsg {
         /// Which one.
         listener: usize,
         /// Why.
-        why: Result<String, Panicked>,
+        why: Result<String, Lost>,
     },
     /// From itself: open the listener again.
     ListenDue(usize),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ractor::RpcReplyPort;
 
-use super::{Ended, Panicked, describe};
+use super::{Ended, Lost, describe};
 use crate::cri::ImageFsInfo;
 use crate::logic::model::ids::FullName;
 use crate::logic::statistics::sample::{RawSample, Snapshot, Wanted};
@@ -109,7 +109,7 @@ pub struct StatsReport {
 }
 
 /// Walks that were made, and those that there was no time for.
-pub type WalksEnded = Result<(Vec<Walked>, Vec<(WalkKey, WalkPlace)>), Panicked>;
+pub type WalksEnded = Result<(Vec<Walked>, Vec<(WalkKey, WalkPlace)>), Lost>;
 
 /// Somebody waits for a snapshot.
 pub type SnapshotReply = RpcReplyPort<Result<Arc<Snapshot>, String>>;
@@ -133,7 +133,7 @@ pub enum StatsCollectorMsg {
     /// From itself: a look ended.
     Looked(Ended<Box<Looked>>),
     /// From itself: the volumes that are there.
-    VolumesListed(Result<Option<VolumesThere>, Panicked>),
+    VolumesListed(Result<Option<VolumesThere>, Lost>),
     /// From itself: the driver of this volume answered, or did not.
     Answered(WalkKey, Ended<DriverAnswer>),
     /// From itself: walks ended; with those that there was no time for.

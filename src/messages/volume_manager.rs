@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use super::pods::pod_worker::PodWorkerMsg;
-use super::{Ended, Panicked, Subscriber, describe};
+use super::{Ended, Lost, Subscriber, describe};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
@@ -142,7 +142,7 @@ pub enum TaskNews {
         /// Which.
         task: Task,
         /// How.
-        outcome: Box<Result<TaskEnd, Panicked>>,
+        outcome: Box<Result<TaskEnd, Lost>>,
     },
 }
 

@@ -242,6 +242,8 @@ pub struct OperationOpen {
     pub about: String,
     /// Since it began.
     pub open_seconds: f64,
+    /// Whether it should have ended by now.
+    pub late: bool,
     /// Its call to the runtime that is open for the longest time, by CRI's name; empty without one.
     pub call: String,
     /// Since that was asked.

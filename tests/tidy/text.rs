@@ -1,7 +1,7 @@
 //! Text is the last step: reasons of Events have one home, and errors of adapters are types.
 
 use super::settle;
-use super::source::sources;
+use super::source::{sources, text_files, top};
 
 /// The home of Event reasons.
 const REASONS: &str = "src/logic/events/reasons.rs";
@@ -66,7 +66,7 @@ fn a_text_for_an_error_is_seen_wherever_it_stands() {
         ("fn a() -> Result<(), String>;", 1),
         ("fn a() -> Result<String, FileError>;", 0),
         ("fn a() -> Result<Option<String>, String> {", 1),
-        ("read: impl FnOnce() -> Result<Result<bool, String>, Panicked>,", 1),
+        ("read: impl FnOnce() -> Result<Result<bool, String>, Lost>,", 1),
         ("run: Option<BoxFuture<'static, Result<(A, B), String>>>,", 1),
         ("fn a() -> io::Result<String>;", 0),
         ("fn a() -> Result<dyn Fn() -> String, String>", 1),
@@ -99,4 +99,21 @@ fn reasons_of_events_have_one_home() {
     let unsaid = all.filter(|reason| !said(reason.as_str()));
     complaints.extend(unsaid.map(|reason| format!("{REASONS}: nobody tells an Event for {reason}")));
     settle("an Event's reason is in the list, and each in the list is used", complaints);
+}
+
+/// An operation has its deadline by its name: a name that no operation has any more would leave one without.
+#[test]
+fn deadlines_are_those_of_operations() {
+    let table = "src/actors/kit/deadline.rs";
+    let read = |path: &str| std::fs::read_to_string(top().join(path)).expect("a file of this repository");
+    let paths = text_files(&["src/actors"]).into_iter().filter(|path| path.ends_with(".rs") && path != table);
+    let others: String = paths.map(|path| read(&path)).collect();
+    let text = read(table);
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.trim_start_matches([' ', '(']).strip_prefix('"')?.split('"').next())
+        .collect();
+    assert!(names.len() >= 40, "{names:?}");
+    let unused: Vec<&str> = names.into_iter().filter(|name| !others.contains(&format!("\"{name}\""))).collect();
+    assert_eq!(unused, [""; 0], "{table} names operations that no actor starts");
 }

@@ -18,10 +18,11 @@ use tracing::Instrument;
 
 use super::actor::{Actor, spawn};
 use super::address::{Address, Envelope, FromOperation, TellError};
+use super::deadline::Deadline;
 use super::trace::{Cause, OpenOperation};
 use crate::cri::open_calls::OpenCalls;
 use crate::logic::model::time::{Clocks, Moment, Stamp, Steady};
-use crate::messages::{Describe, Panicked, Subscriber};
+use crate::messages::{Describe, Lost, Subscriber};
 use crate::platform::host::clock::Clock;
 
 /// An operation or timer of one actor.
@@ -124,15 +125,26 @@ impl<M: Describe + Send + 'static> Context<M> {
         name: &'static str,
         about: impl Into<String>,
         work: impl Future<Output = T> + Send + 'static,
-        ended: impl FnOnce(Result<T, Panicked>) -> M + Send + 'static,
+        ended: impl FnOnce(Result<T, Lost>) -> M + Send + 'static,
+    ) -> OperationId {
+        self.start_by(Deadline::of(name), (name, about.into()), work, ended)
+    }
+
+    /// The same with a deadline that the name alone does not tell.
+    pub fn start_by<T: Send + 'static>(
+        &mut self,
+        deadline: Deadline,
+        (name, about): (&'static str, String),
+        work: impl Future<Output = T> + Send + 'static,
+        ended: impl FnOnce(Result<T, Lost>) -> M + Send + 'static,
     ) -> OperationId {
         let calls = Arc::<OpenCalls>::default();
-        let id = self.open(name, about.into(), Arc::clone(&calls));
+        let id = self.open(name, about, deadline, Arc::clone(&calls));
         let (address, me) = (self.address.clone(), self.own_ref());
         let cause = Cause { turn: self.turn, origin: name };
         let span = tracing::info_span!(target: "podwright::turn", "operation", name);
         let task = async move {
-            let outcome = caught(&address, name, OpenCalls::of(calls, work)).await;
+            let outcome = caught(&address, name, deadline, OpenCalls::of(calls, work)).await;
             address.tell_self(&me, cause, FromOperation { id: id.0, is_last: true }, ended(outcome));
         };
         self.spawn(id, task.instrument(span));
@@ -146,16 +158,17 @@ impl<M: Describe + Send + 'static> Context<M> {
         name: &'static str,
         about: impl Into<String>,
         works: Vec<(K, F)>,
-        ended: impl Fn(Vec<(K, Result<T, Panicked>)>) -> M + Send + 'static,
+        ended: impl Fn(Vec<(K, Result<T, Lost>)>) -> M + Send + 'static,
     ) -> Vec<Part> {
-        let id = self.open(name, about.into(), Arc::default());
+        let deadline = Deadline::of(name);
+        let id = self.open(name, about.into(), deadline, Arc::default());
         let (address, me) = (self.address.clone(), self.own_ref());
         let cause = Cause { turn: self.turn, origin: name };
         let span = tracing::info_span!(target: "podwright::turn", "operation", name);
         let (mut parts, mut under_way) = (Vec::with_capacity(works.len()), FuturesUnordered::new());
         for (key, work) in works {
             let address = address.clone();
-            let (work, part) = abortable(async move { (key, caught(&address, name, work).await) });
+            let (work, part) = abortable(async move { (key, caught(&address, name, deadline, work).await) });
             parts.push(Part(part));
             under_way.push(work);
         }
@@ -257,10 +270,11 @@ impl<M: Describe + Send + 'static> Context<M> {
         self.cell.clone().into()
     }
 
-    fn open(&mut self, name: &'static str, about: String, calls: Arc<OpenCalls>) -> OperationId {
+    fn open(&mut self, name: &'static str, about: String, deadline: Deadline, calls: Arc<OpenCalls>) -> OperationId {
         let id = self.take_id();
         let began = self.clock().uptime();
-        self.address.record().operation_began(id, OpenOperation { name, about, began, calls });
+        let late_after = deadline.late_after();
+        self.address.record().operation_began(id, OpenOperation { name, about, began, late_after, calls });
         OperationId(id)
     }
 
@@ -275,15 +289,20 @@ impl<M: Describe + Send + 'static> Context<M> {
     }
 }
 
-/// Waits for work; its panic is an outcome, too.
+/// Waits for work; its loss is an outcome, too.
 async fn caught<M: Describe + Send + 'static, T>(
     address: &Address<M>,
     name: &'static str,
+    deadline: Deadline,
     work: impl Future<Output = T>,
-) -> Result<T, Panicked> {
-    let outcome = AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(panic_text(&*panic)));
-    if let Err(panicked) = &outcome {
-        tracing::error!(actor = %address.record().name, operation = name, error = %panicked, "operation failed");
+) -> Result<T, Lost> {
+    let caught = AssertUnwindSafe(deadline.bound(work)).catch_unwind().await;
+    let outcome = caught.unwrap_or_else(|panic| Err(Lost::Panicked(panic_text(&*panic))));
+    if let Err(loss) = &outcome {
+        if matches!(loss, Lost::GivenUp(_)) {
+            address.trace().count_given_up(address.record().kind);
+        }
+        tracing::error!(actor = %address.record().name, operation = name, error = %loss, "operation failed");
     }
     outcome
 }

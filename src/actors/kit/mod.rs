@@ -20,7 +20,7 @@
 //!             context.start("switch", "the lamp", async move { bulb.switch().await }, LampMsg::Switched);
 //!         }
 //!         LampMsg::Switched(Ok(is_lit)) => context.tell(&self.panel, PanelMsg::Lamp { is_lit }),
-//!         LampMsg::Switched(Err(panicked)) => tracing::error!(%panicked, "the lamp was not switched"),
+//!         LampMsg::Switched(Err(loss)) => tracing::error!(%loss, "the lamp was not switched"),
 //!     }
 //! }
 //! ```
@@ -37,8 +37,8 @@
 //! | `cancel` | stops an operation or a timer; its message does not arrive |
 //! | `spawn_child`, `escalate`, `stop` | starts a child; gives up, so that the parent decides; ends this actor |
 //!
-//! An operation has a name and says what it is about, so that `podwright actors` can show it. A panic inside an operation is
-//! an outcome ([`Panicked`](crate::messages::Panicked)), and the actor lives on. When an incarnation ends, its operations
+//! An operation has a name and says what it is about, so that `podwright actors` can show it; the name decides when it is
+//! late ([`Deadline`](deadline::Deadline)). A panic inside an operation is an outcome ([`Lost`](crate::messages::Lost)), and the actor lives on. When an incarnation ends, its operations
 //! are aborted: nothing of an old incarnation acts beside the new one.
 //!
 //! # Addresses
@@ -67,6 +67,7 @@
 pub mod actor;
 pub mod address;
 pub mod context;
+pub mod deadline;
 pub(super) mod earliest;
 pub(super) mod held;
 #[cfg(test)]

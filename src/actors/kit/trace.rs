@@ -7,6 +7,7 @@
 mod turn_ring;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -103,9 +104,46 @@ pub struct OpenOperation {
     pub about: String,
     /// Uptime at its beginning.
     pub began: Duration,
+    /// It is late once it has been open for longer.
+    pub late_after: Option<Duration>,
     /// Its calls to the runtime.
     #[serde(skip)]
     pub calls: Arc<OpenCalls>,
+}
+
+impl OpenOperation {
+    /// How long it has been open, and whether it should have ended by now.
+    pub fn open_for(&self, uptime: Duration) -> (Duration, bool) {
+        let open = uptime.saturating_sub(self.began);
+        (open, self.late_after.is_some_and(|after| open > after))
+    }
+}
+
+/// An operation that should have ended by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateOperation {
+    /// Tells it from every other of this process.
+    pub id: u64,
+    /// The actor's name.
+    pub actor: Arc<str>,
+    /// The kind of actor.
+    pub kind: &'static str,
+    /// The operation's name.
+    pub name: &'static str,
+    /// Its subject.
+    pub about: String,
+    /// How long it has been open.
+    pub open: Duration,
+    /// The time within which it should have ended.
+    pub late_after: Duration,
+}
+
+impl fmt::Display for LateOperation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { actor, name, about, open, late_after, .. } = self;
+        let (open, max) = (open.as_secs(), late_after.as_secs());
+        write!(out, "{actor} is late: {name} ({about}) has been under way for {open} s, and should end within {max} s")
+    }
 }
 
 #[derive(Default)]
@@ -234,6 +272,8 @@ pub struct ActorView {
     pub open_for: Option<Duration>,
     /// Work under way.
     pub operations: Vec<OpenOperation>,
+    /// Whether some of it should have ended by now.
+    pub is_late: bool,
     /// Its own sentence about its progress.
     pub note: Option<String>,
     /// Why it last failed.
@@ -251,6 +291,8 @@ pub struct KindLoad {
     pub depth: usize,
     /// Operations under way.
     pub operations: usize,
+    /// Those of them that should have ended by now.
+    pub late: usize,
     /// How long the longest open turn has been open; zero when none is.
     pub open_longest: Duration,
 }
@@ -268,12 +310,14 @@ pub struct KindSums {
     pub restarts: u64,
     /// Messages refused because a mailbox was full.
     pub refused: u64,
+    /// Operations that did not end in time, and were given up.
+    pub given_up: u64,
 }
 
 impl Default for KindSums {
     fn default() -> Self {
         let empty = Histogram::new(&TURN_BOUNDS);
-        Self { messages: BTreeMap::new(), took: empty.clone(), waited: empty, restarts: 0, refused: 0 }
+        Self { messages: BTreeMap::new(), took: empty.clone(), waited: empty, restarts: 0, refused: 0, given_up: 0 }
     }
 }
 
@@ -371,6 +415,11 @@ impl Trace {
         lock(&self.kinds).entry(kind).or_default().restarts += 1;
     }
 
+    /// Counts an operation that was given up.
+    pub(super) fn count_given_up(&self, kind: &'static str) {
+        lock(&self.kinds).entry(kind).or_default().given_up += 1;
+    }
+
     /// Counts a message that a full mailbox refused.
     pub(super) fn count_refusal(&self, record: &ActorRecord) {
         record.refuse();
@@ -426,6 +475,7 @@ impl Trace {
             load.actors += 1;
             load.depth += record.depth();
             load.operations += state.operations.len();
+            load.late += state.operations.values().filter(|one| one.open_for(uptime).1).count();
             let open = state.open.as_ref().map(|turn| uptime.saturating_sub(turn.began));
             load.open_longest = load.open_longest.max(open.unwrap_or_default());
         }
@@ -440,6 +490,13 @@ impl Trace {
     /// The node's last turns that `wanted` takes, oldest first.
     pub fn turns(&self, wanted: impl Fn(&Turn) -> bool) -> Vec<Turn> {
         lock(&self.turns).iter().filter(wanted).collect()
+    }
+
+    /// All operations that should have ended by now, by actor.
+    pub fn late(&self) -> Vec<LateOperation> {
+        let uptime = self.clock.uptime();
+        let records: Vec<Arc<ActorRecord>> = lock(&self.actors).values().cloned().collect();
+        records.iter().flat_map(|record| late_of(record, uptime)).collect()
     }
 
     /// The actor whose turn has been open the longest, if for longer than `limit`.
@@ -458,6 +515,17 @@ impl Trace {
     }
 }
 
+fn late_of(record: &ActorRecord, uptime: Duration) -> Vec<LateOperation> {
+    let state = lock(&record.state);
+    let late = state.operations.iter().filter_map(|(id, operation)| {
+        let (open, is_late) = operation.open_for(uptime);
+        let late_after = operation.late_after.filter(|_| is_late)?;
+        let (actor, about) = (Arc::clone(&record.name), operation.about.clone());
+        Some(LateOperation { id: *id, actor, kind: record.kind, name: operation.name, about, open, late_after })
+    });
+    late.collect()
+}
+
 fn view(record: &ActorRecord, uptime: Duration) -> ActorView {
     let state = lock(&record.state);
     ActorView {
@@ -472,6 +540,7 @@ fn view(record: &ActorRecord, uptime: Duration) -> ActorView {
         open_for: state.open.as_ref().map(|turn| uptime.saturating_sub(turn.began)),
         open_turn: state.open.clone(),
         operations: state.operations.values().cloned().collect(),
+        is_late: state.operations.values().any(|operation| operation.open_for(uptime).1),
         note: state.note.clone(),
         last_failure: state.last_failure.clone(),
         last_turns: state.last.iter().collect(),

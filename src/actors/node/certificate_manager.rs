@@ -12,7 +12,7 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
 use crate::messages::node::certificate_manager::{CertificateManagerMsg, Reread};
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 use crate::platform::cluster::certificates::{Certificates, ClientAuthorities, KeptCertificate, Marks, ServingFiles};
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::host::blocking;
@@ -161,7 +161,7 @@ impl CertificateManager {
                 tracing::error!(purpose = purpose.name(), error = problem, "no certificate, will retry");
                 Input::Failed
             }
-            Ended::Panicked(_) => Input::Failed, // It was logged as it happened.
+            Ended::Lost(_) => Input::Failed, // It was logged as it happened.
         };
         self.step(purpose, input, context);
     }
@@ -205,8 +205,7 @@ impl CertificateManager {
                         .map(Box::new)
                         .map_err(|error| Missed { server_answers: error.server_answers(), problem: error.to_string() })
                 };
-                let ended =
-                    move |outcome: Result<_, Panicked>| CertificateManagerMsg::Obtained(purpose, outcome.into());
+                let ended = move |outcome: Result<_, Lost>| CertificateManagerMsg::Obtained(purpose, outcome.into());
                 kept.asking = Some(context.start("obtain certificate", purpose.name(), work, ended));
             }
             Action::Abandon => {
@@ -294,7 +293,7 @@ fn tell_of_authorities(read: Reread) {
     match read {
         Reread::Changed => tracing::info!("loaded client CA file"),
         Reread::Refused(error) => tracing::error!(error, "the client CA file is no good, its last content counts"),
-        Reread::Unchanged | Reread::Panicked => {}
+        Reread::Unchanged | Reread::Lost => {}
     }
 }
 
@@ -303,6 +302,6 @@ fn tell_of_files(read: Reread) {
         Reread::Changed => tracing::info!("loaded certificate and key pair in kubelet server certificate manager"),
         // Half written, maybe: the server presents the old one until the new one is whole.
         Reread::Refused(error) => tracing::error!(error, "invalid certificate and key pair from file"),
-        Reread::Unchanged | Reread::Panicked => {}
+        Reread::Unchanged | Reread::Lost => {}
     }
 }

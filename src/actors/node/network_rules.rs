@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::logic::network::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::node::network_rules::{Kept, NetworkRulesMsg};
 use crate::platform::network::network_rules;
 
@@ -71,8 +71,8 @@ fn start(family: Family, work: impl Future<Output = Kept> + Send + 'static, cont
 }
 
 impl NetworkRules {
-    fn kept(&mut self, family: Family, outcome: Result<Kept, Panicked>, context: &mut Context<NetworkRulesMsg>) {
-        let kept = outcome.unwrap_or_else(|panicked| Kept::Failed(panicked.to_string()));
+    fn kept(&mut self, family: Family, outcome: Result<Kept, Lost>, context: &mut Context<NetworkRulesMsg>) {
+        let kept = outcome.unwrap_or_else(|loss| Kept::Failed(loss.to_string()));
         let before = self.said.insert(family, kept.clone());
         match &kept {
             Kept::Unsupported(problem) => {

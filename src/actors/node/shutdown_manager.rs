@@ -152,7 +152,7 @@ impl ShutdownManager {
         match step {
             LogindStep::Prepare(ends) => self.step(Input::Prepare(ends), context),
             LogindStep::WatchEnded(why) => {
-                let why = why.map_or_else(|panicked| panicked.to_string(), |error| error.to_string());
+                let why = why.map_or_else(|loss| loss.to_string(), |error| error.to_string());
                 if self.complaint.as_ref() != Some(&why) {
                     tracing::error!(err = why, "Unable to watch the node for shutdown events");
                     self.complaint = Some(why);

@@ -84,7 +84,7 @@ impl Actor for LocalObjects {
             LocalObjectsMsg::Changed(_) => self.scan_in(SETTLE, context),
             LocalObjectsMsg::WatchDue => self.watch(context),
             LocalObjectsMsg::WatchEnded(why) => {
-                let why = why.unwrap_or_else(|panicked| panicked.to_string());
+                let why = why.unwrap_or_else(|loss| loss.to_string());
                 tracing::debug!(why, "watch of the local objects ended");
                 context.after(WATCH_RETRY, LocalObjectsMsg::WatchDue);
             }

@@ -127,7 +127,7 @@ impl PluginWatcher {
             RegistryStep::Hinted if self.scanning => self.scan_again = true,
             RegistryStep::Hinted => self.scan_in(SETTLE, context),
             RegistryStep::WatchEnded(why) => {
-                let why = why.unwrap_or_else(|panicked| panicked.to_string());
+                let why = why.unwrap_or_else(|loss| loss.to_string());
                 tracing::debug!(why, "watch of the plugins' registry ended");
                 context.after(WATCH_RETRY, PluginWatcherMsg::Registry(RegistryStep::WatchDue));
             }

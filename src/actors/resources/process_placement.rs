@@ -51,7 +51,7 @@ impl Actor for ProcessPlacement {
     fn receive(&mut self, message: ProcessPlacementMsg, context: &mut Context<ProcessPlacementMsg>) {
         match message {
             ProcessPlacementMsg::Placed(outcome) => {
-                let wrong = outcome.unwrap_or_else(|panicked| Misplaced { agent: Some(panicked.0), system: None });
+                let wrong = outcome.unwrap_or_else(|loss| Misplaced { agent: Some(loss.to_string()), system: None });
                 say("kubelet", &self.said.agent, &wrong.agent);
                 say("system", &self.said.system, &wrong.system);
                 self.said = wrong;

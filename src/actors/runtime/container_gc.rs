@@ -98,7 +98,7 @@ impl Actor for ContainerGc {
                 // It is being restarted, and the next pass finds it.
                 self.take_end(Ended::Done(Removed::default()), context);
             }
-            ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Ended::Panicked(panicked), context),
+            ContainerGcMsg::Looked(Err(loss)) => self.take_end(Ended::Lost(loss), context),
             ContainerGcMsg::PassEnded(outcome) => self.take_end(outcome, context),
         }
     }

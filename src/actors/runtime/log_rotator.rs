@@ -15,7 +15,7 @@ use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation, RotationP
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::time::Moment;
 use crate::messages::runtime::log_rotator::LogRotatorMsg;
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 use crate::platform::logs::container_logs::ContainerLogs;
 
 /// The actor's arguments.
@@ -119,9 +119,9 @@ impl LogRotator {
         context.start("wait for writes", "logs", async move { logs.written().await }, LogRotatorMsg::Written);
     }
 
-    fn looked(&mut self, ids: &[ContainerId], looks: Result<Vec<LogLook>, Panicked>, now: Duration) -> Vec<LogOrder> {
+    fn looked(&mut self, ids: &[ContainerId], looks: Result<Vec<LogLook>, Lost>, now: Duration) -> Vec<LogOrder> {
         let Some(rotation) = &mut self.rotation else { return vec![] };
-        let looks = looks.unwrap_or_else(|panicked| vec![LogLook::Failed(panicked.to_string()); ids.len()]);
+        let looks = looks.unwrap_or_else(|loss| vec![LogLook::Failed(loss.to_string()); ids.len()]);
         let mut orders = vec![];
         for (id, look) in ids.iter().zip(looks) {
             if let LogLook::Failed(problem) = &look

@@ -81,8 +81,7 @@ impl Actor for ApiSource {
         match message {
             ApiSourceMsg::FollowDue => self.follow(context),
             ApiSourceMsg::FollowEnded(why) => {
-                let why =
-                    why.map_or_else(|panicked| panicked.to_string(), |Overrun| "it told too much at once".to_owned());
+                let why = why.map_or_else(|loss| loss.to_string(), |Overrun| "it told too much at once".to_owned());
                 tracing::warn!(why, "pods of the API server are listed again");
                 context.after(FOLLOW_AGAIN, ApiSourceMsg::FollowDue);
             }

@@ -124,7 +124,7 @@ impl Actor for FileSource {
             FileSourceMsg::Changed(change) => self.changed(change, context),
             FileSourceMsg::WatchDue => self.watch(context),
             FileSourceMsg::WatchEnded(why) => {
-                let why = why.unwrap_or_else(|panicked| panicked.to_string());
+                let why = why.unwrap_or_else(|loss| loss.to_string());
                 tracing::debug!(why, "watch of the static pod path ended");
                 context.after(WATCH_RETRY, FileSourceMsg::WatchDue);
             }

@@ -47,8 +47,8 @@ impl Actor for MirrorManager {
             MirrorManagerMsg::Mirrors { mirrors, are_listed } => self.mirrors.set_mirrors(mirrors, are_listed),
             MirrorManagerMsg::NodeChanged(node) => self.mirrors.set_node(&node),
             MirrorManagerMsg::Answered(name, outcome) => {
-                let outcome = outcome.unwrap_or_else(|panicked| {
-                    tracing::error!(pod = %name, %panicked, "mirror pod was not made or deleted");
+                let outcome = outcome.unwrap_or_else(|loss| {
+                    tracing::error!(pod = %name, %loss, "mirror pod was not made or deleted");
                     Outcome::Refused
                 });
                 let jitter = self.args.chance.next();

@@ -148,7 +148,7 @@ fn row(page: &mut Markup, actor: &Actor, level: usize) {
     let level = ["level-0", "level-1", "level-2", "level-3"][level.min(3)];
     page.raw("<tr>").element("td", &[("class", level)], &actor.name);
     let state = match actor.state.as_str() {
-        "down" | "stuck" => "state bad",
+        "down" | "stuck" | "late" => "state bad",
         "busy" | "working" => "state good",
         _ => "state",
     };

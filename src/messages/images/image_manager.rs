@@ -17,7 +17,7 @@ use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::content::token::TokenKey;
-use crate::messages::{Panicked, describe};
+use crate::messages::{Lost, describe};
 
 /// A container's need of an image.
 #[derive(Clone, Debug)]
@@ -125,18 +125,18 @@ pub enum ImageManagerMsg {
     /// From a `PodWorker`: someone on this machine ends the back-off of these images, as the pod writes them (PAIN-34).
     Forgive(PodUid, Vec<String>),
     /// From itself: what an earlier agent was pulling when it ended has been recorded.
-    Recovered(Result<(), Panicked>),
+    Recovered(Result<(), Lost>),
     /// From itself: a step of request `number` ended.
     StepEnded {
         /// Which request.
         number: u64,
         /// Its result.
-        step: Result<ImageStep, Panicked>,
+        step: Result<ImageStep, Lost>,
     },
     /// From itself: credentials for this repository were looked for.
-    Gathered(GatherKey, Result<Gathered, Panicked>),
+    Gathered(GatherKey, Result<Gathered, Lost>),
     /// From itself: records were written or pruned.
-    RecordsWritten(Result<(), Panicked>),
+    RecordsWritten(Result<(), Lost>),
     /// From `ImageGc`: some images were removed; IDs and names of those that were left when the look began.
     ImagesLeft(Arc<BTreeSet<String>>, Moment),
     /// From Root: the configuration was read again: how pulls are limited, and which images go.

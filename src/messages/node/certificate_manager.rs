@@ -14,7 +14,7 @@ pub enum Reread {
     /// They are no good, and why: what was read before counts on.
     Refused(String),
     /// The reading panicked, which was logged as it happened.
-    Panicked,
+    Lost,
 }
 
 impl From<Ended<bool>> for Reread {
@@ -23,7 +23,7 @@ impl From<Ended<bool>> for Reread {
             Ended::Done(true) => Self::Changed,
             Ended::Done(false) => Self::Unchanged,
             Ended::Failed(error) => Self::Refused(error),
-            Ended::Panicked(_) => Self::Panicked,
+            Ended::Lost(_) => Self::Lost,
         }
     }
 }

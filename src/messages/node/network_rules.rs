@@ -1,7 +1,7 @@
 //! To `NetworkRules`.
 
 use crate::logic::network::network_rules::Family;
-use crate::messages::{Panicked, describe};
+use crate::messages::{Lost, describe};
 
 /// The fate of a family's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Kept {
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum NetworkRulesMsg {
     /// From itself: the rules of a family are there, or why not.
-    Kept(Family, Result<Kept, Panicked>),
+    Kept(Family, Result<Kept, Lost>),
     /// From itself: time to look at a family's rules again.
     LookDue(Family),
 }

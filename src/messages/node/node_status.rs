@@ -12,7 +12,7 @@ use crate::logic::network::node_addresses::AddressFacts;
 use crate::logic::node::node_startup::StartupDurations;
 pub use crate::logic::node::node_status::NodeNews;
 use crate::logic::node::node_status::{HostFacts, RuntimeAnswers};
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 use crate::platform::cluster::kube_api::ApiError;
 
 /// The facts for one status.
@@ -43,13 +43,13 @@ pub enum NodeWait {
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum NodeFinding {
     /// The host's addresses.
-    HostRead(Result<AddressFacts, Panicked>),
+    HostRead(Result<AddressFacts, Lost>),
     /// The resolver configuration of the node as the agent starts.
     ResolvConfRead(Ended<String>),
     /// The facts of host and runtime for one status.
-    Gathered(Result<Box<Gathered>, Panicked>),
+    Gathered(Result<Box<Gathered>, Lost>),
     /// The host, for the machine's size.
-    SizeRead(Result<Box<HostFacts>, Panicked>),
+    SizeRead(Result<Box<HostFacts>, Lost>),
     /// The runtime got these pod CIDRs.
     CidrsTold(String, Ended<(), CriError>),
 }
@@ -79,7 +79,7 @@ pub enum NodeWatch {
         is_listed: bool,
     },
     /// The watch of the Node ended, which it does by a panic alone.
-    WatchEnded(Result<Infallible, Panicked>),
+    WatchEnded(Result<Infallible, Lost>),
 }
 
 /// See the module. In the trace, a part of a group has its own name.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::node::shutdown::times::ShutdownTimes;
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 use crate::platform::host::logind::LogindError;
 
 /// How the watch over logind goes on.
@@ -15,7 +15,7 @@ pub enum LogindStep {
     /// logind says that the machine is about to go down, or is not any more.
     Prepare(bool),
     /// The watch has ended, and why.
-    WatchEnded(Result<LogindError, Panicked>),
+    WatchEnded(Result<LogindError, Lost>),
     /// Time to watch again.
     WatchDue,
     /// A later shutdown is delayed from now on, or cannot be.

@@ -10,7 +10,7 @@ use crate::logic::plugins::device_registration::{RegisterRefusal, Registration};
 use crate::logic::plugins::device_sessions::DevicePluginView;
 pub use crate::logic::resources::device_manager::calls::{DeviceUse, Preference};
 use crate::logic::resources::device_manager::devices::{Device, DeviceGrant, PluginOptions};
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 
 /// Why a plugin did not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum DeviceCallError {
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum SocketStep {
     /// It serves no more, and why.
-    Closed(Result<String, Panicked>),
+    Closed(Result<String, Lost>),
     /// Time to open it again.
     OpenDue,
 }

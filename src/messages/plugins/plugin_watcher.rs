@@ -7,7 +7,7 @@ use ractor::RpcReplyPort;
 use crate::logic::plugins::plugin::{PluginInfo, PluginKind, Refusal};
 use crate::logic::plugins::plugin_states::{PluginView, SocketIdentity};
 use crate::messages::root::Child;
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 
 /// How the watch of the registry goes on.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -15,7 +15,7 @@ pub enum RegistryStep {
     /// The registry may have changed.
     Hinted,
     /// The watch ended, and why.
-    WatchEnded(Result<String, Panicked>),
+    WatchEnded(Result<String, Lost>),
     /// Time to watch it again.
     WatchDue,
     /// All sockets, or why that is not known.

@@ -1,6 +1,6 @@
 //! To `LocalObjects`.
 
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 use crate::platform::pods::local_objects::{FolderError, ObjectFile};
 use crate::platform::pods::manifests::FolderChange;
 
@@ -12,7 +12,7 @@ pub enum LocalObjectsMsg {
     /// From its own watch: the kernel saw a change in the folder.
     Changed(FolderChange),
     /// From its own watch: it ended, and why.
-    WatchEnded(Result<String, Panicked>),
+    WatchEnded(Result<String, Lost>),
     /// From itself: time to watch again.
     WatchDue,
     /// From itself: the folder was read.

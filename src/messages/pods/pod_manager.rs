@@ -21,7 +21,7 @@ use crate::logic::pods::pod_manager::pod_census::PodCensus;
 use crate::logic::pods::pod_resize::PodResources;
 use crate::logic::resources::node_cgroups::MachineNow;
 use crate::messages::runtime::runtime_monitor::RuntimeHealth;
-use crate::messages::{Describe, Ended, Panicked};
+use crate::messages::{Describe, Ended, Lost};
 
 /// See the module.
 ///
@@ -202,9 +202,9 @@ pub enum HousekeepingMsg {
     /// From `PodManager`, after that: all pods are to be counted.
     RecountDue,
     /// From `PodManager`: leftovers of pods that nobody knew were looked for.
-    LeftoversFound(Result<Found, Panicked>),
+    LeftoversFound(Result<Found, Lost>),
     /// From `PodManager`: what was left of one such pod was removed, or what could be.
-    LeftoversRemoved(PodUid, Result<Swept, Panicked>),
+    LeftoversRemoved(PodUid, Result<Swept, Lost>),
     /// From `PodManager`: of a pod of the API that is over, and that the runtime does not hold, volumes and cgroup are to be
     /// released.
     ReleaseDue(PodUid),

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 use crate::platform::pods::manifests::{FetchError, Fetched, Folder, FolderChange, ScanError};
 
 /// Where a pod is wanted from.
@@ -36,7 +36,7 @@ pub enum FileSourceMsg {
     /// From its own watch: the kernel saw a change in the folder.
     Changed(FolderChange),
     /// From its own watch: it ended, and why.
-    WatchEnded(Result<String, Panicked>),
+    WatchEnded(Result<String, Lost>),
     /// From itself: time to watch again.
     WatchDue,
     /// From itself: the folder was read.
@@ -76,7 +76,7 @@ pub enum ApiSourceMsg {
     /// From its own watch: the API server cannot be heard at present, and why.
     Trouble(String),
     /// From itself: the watch ended.
-    FollowEnded(Result<Overrun, Panicked>),
+    FollowEnded(Result<Overrun, Lost>),
     /// From itself: time to watch again.
     FollowDue,
     /// From itself: somebody had no room for the news; tell everything once more.

@@ -1,6 +1,6 @@
 //! To `ProcessPlacement`.
 
-use crate::messages::{Panicked, describe};
+use crate::messages::{Lost, describe};
 
 /// The faults in the places of processes; none where all is well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Misplaced {
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ProcessPlacementMsg {
     /// From itself: processes were put where they belong, but for these.
-    Placed(Result<Misplaced, Panicked>),
+    Placed(Result<Misplaced, Lost>),
     /// From itself: time to look again.
     LookDue,
 }

@@ -7,7 +7,7 @@ use ractor::RpcReplyPort;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::RuntimePod;
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 
 /// The objects that a pass looks at.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub enum ContainerGcMsg {
     Surplus(Arc<RuntimePod>),
     /// From itself: the objects there are, and then, which pods are known; `None` where `Pleg` did not say. `Pleg`'s objects
     /// of any pod came after the pod was known.
-    Looked(Result<Option<Look>, Panicked>),
+    Looked(Result<Option<Look>, Lost>),
     /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not look at.
     PassEnded(Ended<Removed>),
 }

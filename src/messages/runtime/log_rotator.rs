@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::logic::logs::log_rotation::{LogLook, RotationPolicy};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -13,11 +13,11 @@ pub enum LogRotatorMsg {
     /// From `Pleg`: what the runtime holds of a pod; its running containers' logs are kept small.
     Observed(Arc<RuntimePod>),
     /// From itself: logs at these paths were written to, moved or removed.
-    Written(Result<Vec<String>, Panicked>),
+    Written(Result<Vec<String>, Lost>),
     /// From itself: some logs are to be looked at.
     LookDue,
     /// From itself: logs were looked at, these in this order.
-    Looked(Vec<ContainerId>, Result<Vec<LogLook>, Panicked>),
+    Looked(Vec<ContainerId>, Result<Vec<LogLook>, Lost>),
     /// From itself: the runtime was asked to open a missing log anew.
     Reopened(ContainerId, Ended<()>),
     /// From itself: a rotation ended.

@@ -10,7 +10,7 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::runtime::pleg_diff::PodRecord;
-use crate::messages::{Ended, Panicked, describe};
+use crate::messages::{Ended, Lost, describe};
 
 /// The result of two list calls: each pod's sandboxes and containers, by state.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub enum StreamStep {
     /// Something happened to a container. Only a hint to look.
     EventArrived(ContainerEvent),
     /// The stream ended, and why.
-    StreamEnded(Result<CriError, Panicked>),
+    StreamEnded(Result<CriError, Lost>),
 }
 
 /// See the module. In the trace, a step has its own name.

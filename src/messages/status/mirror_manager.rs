@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 
 use crate::logic::model::ids::FullName;
 use crate::logic::status::mirror_pods::Outcome;
-use crate::messages::{Panicked, describe};
+use crate::messages::{Lost, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -25,7 +25,7 @@ pub enum MirrorManagerMsg {
     /// From `PodManager`: the newest Node object, which owns the mirrors.
     NodeChanged(Arc<Node>),
     /// From itself: a call for this mirror ended.
-    Answered(FullName, Result<Outcome, Panicked>),
+    Answered(FullName, Result<Outcome, Lost>),
     /// From itself: a call may be tried again.
     RetryDue,
 }

@@ -12,7 +12,7 @@ use crate::logic::status::device_health::DevicesOfPods;
 use crate::logic::status::status_sync::Answer;
 use crate::messages::pods::pod_source::SourceKind;
 use crate::messages::status::pod_watch::WatchOf;
-use crate::messages::{Panicked, describe};
+use crate::messages::{Lost, describe};
 
 pub use super::pod_view::PodView;
 
@@ -94,7 +94,7 @@ pub enum StatusManagerMsg {
     #[strum(transparent)]
     Api(ApiNews),
     /// From itself: a call for this pod ended.
-    Answered(PodUid, Result<Answer, Panicked>),
+    Answered(PodUid, Result<Answer, Lost>),
     /// From itself: a timer has ended.
     #[strum(transparent)]
     Timer(StatusTimer),

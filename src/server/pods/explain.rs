@@ -172,6 +172,7 @@ async fn explain_exactly(
         Err(error) => vec![format!("the runtime's health is not known: RuntimeMonitor: {error}")],
     };
     problems.extend(hung_relist(backend));
+    problems.extend(late_work(backend));
     for one in &mut found {
         one.node_problems.clone_from(&problems);
     }
@@ -211,6 +212,11 @@ fn hung_relist(backend: &Backend) -> Option<String> {
     let open = crate::server::views::table::span(call.open.as_secs_f64());
     hangs(call.method, call.open, Duration::ZERO)
         .then(|| format!("the runtime has not answered {} about all pods for {open}", call.method))
+}
+
+/// Work for the node that should have ended by now; pods may wait for it. A pod's own work stands with the pod.
+fn late_work(backend: &Backend) -> impl Iterator<Item = String> {
+    backend.trace.late().into_iter().filter(|late| late.kind != WORKER).map(|late| late.to_string())
 }
 
 fn is_worker_of(worker: &ActorView, namespace: &str, name: &str, uid: &str) -> bool {
@@ -317,17 +323,18 @@ fn under_way(operation: &OperationOpen) -> String {
             crate::server::views::table::span(operation.call_seconds)
         ),
     };
-    format!("under way for {open}: {name} ({about}){call}")
+    let late = if operation.late { ", which is late" } else { "" };
+    format!("under way for {open}{late}: {name} ({about}){call}")
 }
 
 fn show_worker(worker: &ActorView, uptime: Duration) -> WorkerShown {
-    let open = |began: Duration| uptime.saturating_sub(began).as_secs_f64();
     let operations = worker.operations.iter().map(|operation| {
-        let call = operation.calls.oldest();
+        let (call, (open, late)) = (operation.calls.oldest(), operation.open_for(uptime));
         OperationOpen {
             name: operation.name.to_owned(),
             about: operation.about.clone(),
-            open_seconds: open(operation.began),
+            open_seconds: open.as_secs_f64(),
+            late,
             call: call.map_or_else(String::new, |call| call.method.to_owned()),
             call_seconds: call.map_or(0.0, |call| call.open.as_secs_f64()),
         }

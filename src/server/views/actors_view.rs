@@ -69,6 +69,8 @@ struct OperationShown {
     name: &'static str,
     about: String,
     open_seconds: f64,
+    /// Whether it should have ended by now.
+    late: bool,
 }
 
 /// One turn.
@@ -129,12 +131,13 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
     Some(to.is_up(spec.child))
 }
 
-/// `down`, `stuck`, `busy` (in a turn), `working` (an operation is open) or `idle`.
+/// `down`, `stuck`, `busy` (in a turn), `late` (an operation should have ended by now), `working` (one is open) or `idle`.
 pub(in crate::server) fn state_of(view: &ActorView, up: Option<bool>) -> &'static str {
     match view.open_for {
         _ if up == Some(false) => "down",
         Some(open) if open > STUCK_AFTER => "stuck",
         Some(_) => "busy",
+        None if view.is_late => "late",
         None if !view.operations.is_empty() => "working",
         None => "idle",
     }
@@ -153,10 +156,10 @@ fn show(view: ActorView, backend: &Backend, uptime: Duration, with_turns: bool) 
         window_seconds: FAILURE_WINDOW.as_secs_f64(),
         shutdown_seconds: spec.stop_limit.as_secs_f64(),
     });
-    let operations = view.operations.iter().map(|operation| OperationShown {
-        name: operation.name,
-        about: operation.about.clone(),
-        open_seconds: uptime.saturating_sub(operation.began).as_secs_f64(),
+    let operations = view.operations.iter().map(|operation| {
+        let (open, late) = operation.open_for(uptime);
+        let (about, open_seconds) = (operation.about.clone(), open.as_secs_f64());
+        OperationShown { name: operation.name, about, open_seconds, late }
     });
     ActorShown {
         state: state_of(&view, is_up(&backend.directory, &view.name)),
@@ -213,7 +216,7 @@ pub(in crate::server) fn tree(shown: &ActorsShown, colours: bool) -> String {
 
 fn add_rows(shown: &ActorsShown, actor: &ActorShown, level: usize, rows: &mut Vec<Vec<Cell>>) {
     let mood = match actor.state {
-        "down" | "stuck" => Mood::Bad,
+        "down" | "stuck" | "late" => Mood::Bad,
         "busy" | "working" => Mood::Good,
         _ => Mood::Plain,
     };
@@ -246,9 +249,9 @@ fn add_rows(shown: &ActorsShown, actor: &ActorShown, level: usize, rows: &mut Ve
 /// The present work of an actor: its turn, its operations, its own sentence.
 fn now(actor: &ActorShown) -> String {
     let turn = actor.open_turn.iter().map(|turn| format!("{} for {}", turn.message, span(turn.took_seconds)));
-    let operations = actor
-        .operations
-        .iter()
-        .map(|operation| format!("{} ({}) for {}", operation.name, operation.about, span(operation.open_seconds)));
+    let operations = actor.operations.iter().map(|one| {
+        let late = if one.late { ", late" } else { "" };
+        format!("{} ({}) for {}{late}", one.name, one.about, span(one.open_seconds))
+    });
     turn.chain(operations).chain(actor.note.clone()).collect::<Vec<_>>().join("; ")
 }

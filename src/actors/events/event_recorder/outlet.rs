@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use crate::actors::kit::context::Context;
 use crate::logic::events::outbox::{Action, Outbox, Outcome};
 use crate::logic::events::{EventCorrelator, PodEvent, Report};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Lane, PatchKind, Place};
 use crate::platform::host::chance::Chance;
@@ -42,7 +42,7 @@ impl Outlet {
     }
 
     /// A call ended.
-    pub(super) fn ended(&mut self, outcome: Result<Outcome, Panicked>, context: &mut Context<EventRecorderMsg>) {
+    pub(super) fn ended(&mut self, outcome: Result<Outcome, Lost>, context: &mut Context<EventRecorderMsg>) {
         // The cause of a call's panic would make it panic again.
         let outcome = outcome.unwrap_or(Outcome::Rejected);
         let actions = self.outbox.ended(outcome, self.chance.next());

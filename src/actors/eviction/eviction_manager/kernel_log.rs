@@ -9,7 +9,7 @@ use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::eviction::oom_kill::{OomReader, SystemOomKill};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::eviction_manager::{EvictionManagerMsg, EvictionWait, KernelNews};
 use crate::platform::host::kernel_log::{KernelLog, KernelLogError};
@@ -44,8 +44,8 @@ impl EvictionManager {
     }
 }
 
-fn kernel_log_ended(why: Result<KernelLogError, Panicked>, context: &mut Context<EvictionManagerMsg>) {
-    let error = why.map_or_else(|panicked| panicked.to_string(), |error| error.to_string());
+fn kernel_log_ended(why: Result<KernelLogError, Lost>, context: &mut Context<EvictionManagerMsg>) {
+    let error = why.map_or_else(|loss| loss.to_string(), |error| error.to_string());
     tracing::warn!(error, "nobody hears of out-of-memory kills of the machine");
     context.after(RETRY, EvictionManagerMsg::Due(EvictionWait::KernelLogDue));
 }

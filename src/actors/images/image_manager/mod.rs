@@ -31,7 +31,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::start_reason::StartReason;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::content::token::TokenKey;
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::images::image_gc::ImageGcMsg;
 use crate::messages::images::image_manager::{
@@ -127,7 +127,7 @@ impl Actor for ImageManager {
             ImageManagerMsg::StepEnded { number, step } => match step {
                 Ok(ImageStep::LookedUp(found)) => self.looked_up(number, found, context),
                 Ok(ImageStep::Pulled(outcome)) => self.pulled(number, outcome, context),
-                Err(panicked) => self.lose(number, &panicked, context),
+                Err(loss) => self.lose(number, &loss, context),
             },
             ImageManagerMsg::Gathered(key, outcome) => self.gathered(&key, outcome, context),
             ImageManagerMsg::RecordsWritten(_) => {}
@@ -357,12 +357,7 @@ impl ImageManager {
         given
     }
 
-    fn gathered(
-        &mut self,
-        key: &GatherKey,
-        outcome: Result<Gathered, Panicked>,
-        context: &mut Context<ImageManagerMsg>,
-    ) {
+    fn gathered(&mut self, key: &GatherKey, outcome: Result<Gathered, Lost>, context: &mut Context<ImageManagerMsg>) {
         let mut gathered = outcome.unwrap_or_default();
         let (uptime, repository) = (context.clock().uptime(), key.0.as_str());
         let node = std::mem::take(&mut gathered.node);
@@ -502,11 +497,11 @@ impl ImageManager {
         self.args.observer.observe(Observation::ImagePulled { uid, bytes, began, took: whole_millis(took) });
     }
 
-    fn lose(&mut self, number: u64, panicked: &Panicked, context: &Context<ImageManagerMsg>) {
+    fn lose(&mut self, number: u64, loss: &Lost, context: &Context<ImageManagerMsg>) {
         if let Some(pending) = self.pending.get(&number) {
             self.queue.done(number, &pending.key());
         }
-        self.fail(number, StartReason::ErrImagePull, panicked.to_string(), None, context);
+        self.fail(number, StartReason::ErrImagePull, loss.to_string(), None, context);
     }
 
     fn succeed(&mut self, number: u64, reference: String, image: Image) {

@@ -40,8 +40,8 @@ impl Actor for Player {
         };
         let works = lengths.into_iter().enumerate().map(|(number, length)| (number, work(length))).collect();
         let parts = context.start_each("play", "all", works, |ends| {
-            let end = |(number, outcome): (usize, Result<Duration, Panicked>)| {
-                (u8::try_from(number).expect("few"), outcome.map_err(|panicked| panicked.0))
+            let end = |(number, outcome): (usize, Result<Duration, Lost>)| {
+                (u8::try_from(number).expect("few"), outcome.map_err(|loss| loss.to_string()))
             };
             PlayMsg::Ended(ends.into_iter().map(end).collect())
         });
@@ -74,7 +74,7 @@ async fn parts_that_end_together_are_one_message_and_a_panic_is_its_parts_own() 
         address.ask(Cause::outside("test"), limit, PlayMsg::EndsSoFar).await.expect("answered")
     };
     let second = |length: u64| Ok(Duration::from_secs(length));
-    let mut expected = vec![vec![(2, Err("too short".to_owned()))]];
+    let mut expected = vec![vec![(2, Err("operation panicked: too short".to_owned()))]];
     assert_eq!(heard(0.5).await, expected);
     expected.push(vec![(0, second(1)), (3, second(1))]);
     assert_eq!(heard(0.7).await, expected);
@@ -84,6 +84,56 @@ async fn parts_that_end_together_are_one_message_and_a_panic_is_its_parts_own() 
     assert_eq!(heard(2.0).await, expected);
     assert!(agent.trace.open_operations().is_empty());
     assert_eq!(heard(3.0).await, expected);
+}
+
+/// Begins an operation of each name; none ends by itself.
+struct Waiter(Vec<Ends>);
+
+impl Actor for Waiter {
+    const KIND: &'static str = "Waiter";
+    type Msg = PlayMsg;
+    type Args = Vec<&'static str>;
+
+    fn begin(names: Self::Args, context: &mut Context<PlayMsg>) -> Self {
+        for (number, name) in (0..).zip(names) {
+            context.start(name, "all", std::future::pending::<Duration>(), move |end| {
+                PlayMsg::Ended(vec![(number, end.map_err(|loss| loss.to_string()))])
+            });
+        }
+        Self(vec![])
+    }
+
+    fn receive(&mut self, message: PlayMsg, _: &mut Context<PlayMsg>) {
+        match message {
+            PlayMsg::Ended(ends) => self.0.push(ends),
+            PlayMsg::CancelDue => {}
+            PlayMsg::EndsSoFar(reply) => {
+                let _ = reply.send(self.0.clone()); // The test may have failed.
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_end_is_late_and_reading_is_given_up() {
+    let agent = played_agent(ObjectServer::default().api(), |_, _| {}).agent;
+    let address = Address::new(&agent.trace, "waiter", "Waiter", "Root", 4);
+    spawn::<Waiter>(&address, vec!["watch node", "clean up", "relist", "pull image"], None);
+    let waited = async |minutes: u64| {
+        tokio::time::sleep(Duration::from_mins(minutes)).await;
+        let limit = Duration::from_secs(1);
+        let ends = address.ask(Cause::outside("test"), limit, PlayMsg::EndsSoFar).await.expect("answered");
+        let late: Vec<&str> = agent.trace.late().iter().map(|late| late.name).collect();
+        (ends, late, agent.trace.load()["Waiter"].late)
+    };
+    assert_eq!(waited(5).await, (vec![], vec![], 0), "it is late after its time, not at it");
+    assert_eq!(waited(1).await, (vec![], vec!["clean up", "relist"], 2));
+    let told = agent.trace.late()[0].to_string();
+    assert_eq!(told, "waiter is late: clean up (all) has been under way for 360 s, and should end within 300 s");
+    let given_up = vec![vec![(2, Err("operation given up after 1800 s".to_owned()))]];
+    assert_eq!(waited(25).await, (given_up.clone(), vec!["clean up"], 1));
+    assert_eq!(agent.trace.kinds()["Waiter"].given_up, 1);
+    assert_eq!(waited(30).await, (given_up, vec!["clean up", "pull image"], 2));
 }
 
 /// Counts the incarnations that nobody could have told anything when they began.

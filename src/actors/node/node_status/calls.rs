@@ -13,7 +13,7 @@ use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
 use crate::logic::node::node_status::{ImageFact, RuntimeAnswers};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::node::node_status::{
     Gathered, NodeAnswer, NodeAnswered, NodeFinding, NodeStatusMsg, NodeWait, NodeWatch,
 };
@@ -24,7 +24,7 @@ use crate::platform::cluster::kube_api::{ApiError, PatchKind, Place, Selector};
 const ANSWERS_MAX_AGE: Duration = Duration::from_secs(30);
 /// How long the runtime may take: a hung one must not hold up the node's heartbeat.
 const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
-/// Wait before a watch that panicked begins again.
+/// Wait before a watch that was lost begins again.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
 
 /// A call's end, with a panic told as the server's silence.
@@ -32,14 +32,14 @@ pub(super) fn flat(answer: NodeAnswer) -> Result<Box<Node>, ApiError> {
     match answer {
         NodeAnswer::Done(node) => Ok(node),
         NodeAnswer::Failed(error) => Err(error),
-        NodeAnswer::Panicked(panicked) => Err(ApiError::Transport(panicked.to_string())),
+        NodeAnswer::Lost(loss) => Err(ApiError::Transport(loss.to_string())),
     }
 }
 
 /// The message that a call's end is.
 fn answered(
     which: fn(NodeAnswer) -> NodeAnswered,
-) -> impl FnOnce(Result<Result<Box<Node>, ApiError>, Panicked>) -> NodeStatusMsg {
+) -> impl FnOnce(Result<Result<Box<Node>, ApiError>, Lost>) -> NodeStatusMsg {
     move |outcome| NodeStatusMsg::Answered(which(outcome.into()))
 }
 
@@ -106,10 +106,10 @@ impl NodeStatus {
         context.start("watch node", name, work, |why| NodeStatusMsg::Watch(NodeWatch::WatchEnded(why)));
     }
 
-    pub(super) fn watch_ended(&mut self, why: Result<Infallible, Panicked>, context: &mut Context<NodeStatusMsg>) {
+    pub(super) fn watch_ended(&mut self, why: Result<Infallible, Lost>, context: &mut Context<NodeStatusMsg>) {
         match why {
             Ok(never) => match never {},
-            Err(panicked) => tracing::error!(error = %panicked, "watch of the node ended"),
+            Err(loss) => tracing::error!(error = %loss, "watch of the node ended"),
         }
         context.after(WATCH_RETRY, NodeStatusMsg::Due(NodeWait::WatchDue));
     }

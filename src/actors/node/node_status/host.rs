@@ -19,7 +19,7 @@ use crate::logic::resources::node_cgroups::MachineNow;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::node::node_status::{NodeFinding, NodeStatusMsg};
 use crate::messages::pods::pod_manager::PodManagerMsg;
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 
 /// Wait before a host without an address is asked again.
 const HOST_RETRY: Duration = Duration::from_secs(5);
@@ -58,11 +58,11 @@ impl NodeStatus {
         context.start("read addresses", "the host", work, |facts| NodeStatusMsg::Found(NodeFinding::HostRead(facts)));
     }
 
-    pub(super) fn host_read(&mut self, facts: Result<AddressFacts, Panicked>, context: &mut Context<NodeStatusMsg>) {
+    pub(super) fn host_read(&mut self, facts: Result<AddressFacts, Lost>, context: &mut Context<NodeStatusMsg>) {
         self.host.reading = false;
         match facts {
             Ok(facts) => self.host.own = Some(HostIps::own(&self.args.settings.status.addresses, &facts)),
-            Err(panicked) => tracing::error!(error = %panicked, "the host's addresses cannot be read"),
+            Err(loss) => tracing::error!(error = %loss, "the host's addresses cannot be read"),
         }
         self.tell_host(context);
         if let Some(before) = self.host.retry.take() {
@@ -98,7 +98,7 @@ impl NodeStatus {
             let files = Arc::clone(&self.args.files);
             let about = path.clone();
             let work = async move { files.node_resolv_conf(&path).await.map_err(|error| error.to_string()) };
-            let ended = |read: Result<_, Panicked>| NodeStatusMsg::Found(NodeFinding::ResolvConfRead(read.into()));
+            let ended = |read: Result<_, Lost>| NodeStatusMsg::Found(NodeFinding::ResolvConfRead(read.into()));
             context.start("read resolv.conf", about, work, ended);
         }
     }

@@ -11,7 +11,7 @@ use crate::actors::kit::context::Context;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::node::node_status::{self, HostFacts};
 use crate::logic::resources::node_cgroups::{MachineNow, MachineSize};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::node::node_status::{NodeFinding, NodeStatusMsg, NodeWait};
 use crate::messages::resources::resource_manager::ResourceManagerMsg;
@@ -84,10 +84,10 @@ impl NodeStatus {
         context.start("read size", "the machine", work, |facts| NodeStatusMsg::Found(NodeFinding::SizeRead(facts)));
     }
 
-    pub(super) fn size_read(&mut self, facts: Result<Box<HostFacts>, Panicked>, context: &mut Context<NodeStatusMsg>) {
+    pub(super) fn size_read(&mut self, facts: Result<Box<HostFacts>, Lost>, context: &mut Context<NodeStatusMsg>) {
         match facts {
             Ok(mut facts) => self.take_size(&mut facts, context),
-            Err(panicked) => tracing::error!(error = %panicked, "the size of the machine cannot be read"),
+            Err(loss) => tracing::error!(error = %loss, "the size of the machine cannot be read"),
         }
         context.after(self.args.settings.update_period, NodeStatusMsg::Due(NodeWait::SizeDue));
     }

@@ -37,7 +37,7 @@ use crate::messages::plugins::csi_manager::CsiManagerMsg;
 use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::resources::resource_manager::ResourceManagerMsg;
 use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 use crate::platform::cluster::kube_api::{ApiServer, Lane};
 use crate::platform::host::chance::Chance;
 use crate::platform::host::node_facts::NodeFacts;
@@ -455,8 +455,7 @@ impl NodeStatus {
         let (runtime, told) = (Arc::clone(&self.args.runtime), cidrs.clone());
         let work = async move { runtime.update_runtime_config(&told).await };
         let about = cidrs.clone();
-        let ended =
-            move |outcome: Result<_, Panicked>| NodeStatusMsg::Found(NodeFinding::CidrsTold(cidrs, outcome.into()));
+        let ended = move |outcome: Result<_, Lost>| NodeStatusMsg::Found(NodeFinding::CidrsTold(cidrs, outcome.into()));
         context.start("tell pod CIDRs", about, work, ended);
     }
 

@@ -9,12 +9,12 @@ use crate::actors::kit::context::Context;
 use crate::logic::node::node_object;
 use crate::logic::node::node_registration::{Action, Input, Refusal};
 use crate::logic::node::node_status::{Outcome, RuntimeAnswers, has_changed, set_status, status_patch};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::node::node_status::{Gathered, NodeStatusMsg, NodeWait};
 use crate::platform::cluster::kube_api::ApiError;
 
 impl NodeStatus {
-    pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Panicked>, context: &mut Context<NodeStatusMsg>) {
+    pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Lost>, context: &mut Context<NodeStatusMsg>) {
         debug_assert!(matches!(self.work, Work::Gathering), "nothing else begins while the facts are read");
         self.again = false; // The update contains all news that others told meanwhile.
         let gathered = match outcome {
@@ -22,8 +22,8 @@ impl NodeStatus {
                 self.take_size(&mut gathered.host, context);
                 *gathered
             }
-            Err(panicked) => {
-                tracing::error!(error = %panicked, "the node's facts cannot be read");
+            Err(loss) => {
+                tracing::error!(error = %loss, "the node's facts cannot be read");
                 return self.rest_or_register_later(context);
             }
         };

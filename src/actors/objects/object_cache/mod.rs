@@ -29,7 +29,7 @@ use crate::logic::objects::object_cache::{
     Answer, ChangeDetection, Heard, Input, Object, ObjectCache as Decisions, ObjectError, Order, ReadFor, TTL,
 };
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_references};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::node::node_status::NodeStatusMsg;
 use crate::messages::object_cache::{CacheWait, ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
 use crate::messages::volume_manager::VolumeManagerMsg;
@@ -137,7 +137,7 @@ impl Actor for ObjectCache {
             ObjectCacheMsg::Heard(key, heard) => self.hear(key, heard, context),
             ObjectCacheMsg::ServicesHeard(heard) => self.hear_services(heard, context),
             ObjectCacheMsg::Read(read, outcome) => {
-                let (answer, ttl) = outcome.unwrap_or_else(|panicked| (Err(lost(&panicked)), TTL));
+                let (answer, ttl) = outcome.unwrap_or_else(|loss| (Err(lost(&loss)), TTL));
                 self.step(Input::Read(read, answer, ttl), context);
             }
             ObjectCacheMsg::Due(CacheWait::TooLate(question)) => match self.service_questions.remove(&question) {
@@ -211,7 +211,7 @@ impl ObjectCache {
     fn hear(
         &mut self,
         key: ObjectKey,
-        heard: Result<(Heard, Watch<Heard>), Panicked>,
+        heard: Result<(Heard, Watch<Heard>), Lost>,
         context: &mut Context<ObjectCacheMsg>,
     ) {
         match heard {
@@ -222,10 +222,10 @@ impl ObjectCache {
                 self.listen(key.clone(), rest, context);
                 self.step(Input::Heard(key, heard), context); // May end the watch.
             }
-            Err(panicked) => {
+            Err(loss) => {
                 let again = context.after(FALL_PAUSE, ObjectCacheMsg::Due(CacheWait::WatchAgain(Some(key.clone()))));
                 self.watches.insert(key.clone(), again);
-                self.step(Input::Heard(key, Heard::Trouble(lost(&panicked))), context);
+                self.step(Input::Heard(key, Heard::Trouble(lost(&loss))), context);
             }
         }
     }
@@ -260,7 +260,7 @@ impl ObjectCache {
 
     fn hear_services(
         &mut self,
-        heard: Result<(ServicesHeard, Watch<ServicesHeard>), Panicked>,
+        heard: Result<(ServicesHeard, Watch<ServicesHeard>), Lost>,
         context: &mut Context<ObjectCacheMsg>,
     ) {
         let heard = match heard {
@@ -268,9 +268,9 @@ impl ObjectCache {
                 listen_to_services(rest, context);
                 heard
             }
-            Err(panicked) => {
+            Err(loss) => {
                 context.after(FALL_PAUSE, ObjectCacheMsg::Due(CacheWait::WatchAgain(None)));
-                ServicesHeard::Trouble(lost(&panicked))
+                ServicesHeard::Trouble(lost(&loss))
             }
         };
         match heard {
@@ -335,8 +335,8 @@ fn name_of(service: &Service) -> (String, String) {
     (text(&service.metadata.namespace), text(&service.metadata.name))
 }
 
-fn lost(panicked: &Panicked) -> ObjectError {
-    ObjectError::Unavailable(panicked.to_string())
+fn lost(loss: &Lost) -> ObjectError {
+    ObjectError::Unavailable(loss.to_string())
 }
 
 async fn get<K: ApiObject>(api: &ApiServer, key: &ObjectKey, cached: bool) -> Result<K, ApiError> {

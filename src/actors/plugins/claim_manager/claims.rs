@@ -18,7 +18,7 @@ use crate::logic::plugins::claims::drivers::Instance;
 use crate::logic::plugins::claims::states::{Action, Answer, ClaimStates};
 use crate::messages::plugins::claim_manager::{ClaimFiles, ClaimManagerMsg, ClaimReply, ClaimStep, operation};
 use crate::messages::pods::pod_manager::{EvictionMsg, PodManagerMsg};
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 use crate::platform::observer::Observation;
 
 /// From one look for claims of pods that are no more to the next, as upstream's.
@@ -29,11 +29,11 @@ const RECONCILE_RETRY: Duration = Duration::from_secs(5);
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
 /// The outcome of an operation that fails in words of claims.
-fn ended<T>(outcome: Result<Result<T, ClaimError>, Panicked>) -> Ended<T, ClaimError> {
+fn ended<T>(outcome: Result<Result<T, ClaimError>, Lost>) -> Ended<T, ClaimError> {
     match outcome {
         Ok(Ok(done)) => Ended::Done(done),
         Ok(Err(error)) => Ended::Failed(error),
-        Err(panicked) => Ended::Panicked(panicked),
+        Err(loss) => Ended::Lost(loss),
     }
 }
 
@@ -41,7 +41,7 @@ fn result<T>(outcome: Ended<T, ClaimError>) -> Result<T, ClaimError> {
     match outcome {
         Ended::Done(done) => Ok(done),
         Ended::Failed(error) => Err(error),
-        Ended::Panicked(panicked) => Err(ClaimError::Lost(panicked.to_string())),
+        Ended::Lost(loss) => Err(ClaimError::Lost(loss.to_string())),
     }
 }
 

@@ -82,7 +82,7 @@ impl ClaimManager {
             DriverStep::RetellDue => self.untold.tell_again(context),
             DriverStep::Wiped(driver, outcome) => {
                 self.wiping.remove(&driver);
-                if let Ended::Panicked(why) = outcome {
+                if let Ended::Lost(why) = outcome {
                     tracing::error!(%why, driver, "ResourceSlices are not deleted");
                 }
             }

@@ -333,7 +333,7 @@ impl CsiManager {
                 return self.publish(context);
             }
             Ended::Failed(error) => error,
-            Ended::Panicked(panicked) => PublishError::Transient(panicked.to_string()),
+            Ended::Lost(loss) => PublishError::Transient(loss.to_string()),
         };
         // Without its CSINode the node can use no driver at all.
         if let PublishError::Refused(why) = &error

@@ -9,7 +9,7 @@ use crate::actors::kit::context::Context;
 use crate::logic::plugins::call_error::{CallError, CallProblem};
 use crate::logic::resources::device_manager::devices::DeviceGrant;
 use crate::messages::plugins::device_plugins::{DeviceCallError, DevicePluginsMsg, DeviceUse, Preference, SessionStep};
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 use crate::platform::observer::Observation;
 
 /// Calls of one resource that are open or wait for a place; more are refused at once.
@@ -93,7 +93,7 @@ impl DevicePlugins {
             let _ = reply.send(outcome.map_err(DeviceCallError::Call)); // The asker may have left.
             failed.map_or(Ok(()), Err)
         };
-        let ended = move |outcome: Result<Result<(), CallError>, Panicked>| {
+        let ended = move |outcome: Result<Result<(), CallError>, Lost>| {
             DevicePluginsMsg::Session(SessionStep::Called { resource, outcome: outcome.into() })
         };
         context.start(method, about, work, ended);

@@ -140,7 +140,7 @@ impl DevicePlugins {
                 let outcome = match outcome {
                     Ended::Done(options) => Ok(options),
                     Ended::Failed(refusal) => Err(refusal),
-                    Ended::Panicked(panicked) => Err(RegisterRefusal::Options(panicked.to_string())),
+                    Ended::Lost(loss) => Err(RegisterRefusal::Options(loss.to_string())),
                 };
                 self.step(Input::Connected { session, outcome }, context);
             }

@@ -17,7 +17,7 @@ use crate::logic::plugins::device_sessions::{Input, Origin};
 use crate::logic::plugins::plugin::{Plugin, Refusal};
 use crate::logic::resources::device_manager::devices::{Device, PluginOptions};
 use crate::messages::plugins::device_plugins::{DevicePluginsMsg, SessionStep, SocketStep};
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 use crate::platform::observer::Observation;
 use crate::platform::plugins::{DeviceList, Registrar};
 
@@ -48,8 +48,8 @@ impl DevicePlugins {
     }
 
     /// Plugins that are in use stay in use.
-    pub(super) fn socket_closed(&mut self, why: Result<String, Panicked>, context: &mut Context<DevicePluginsMsg>) {
-        let why = why.unwrap_or_else(|panicked| panicked.to_string());
+    pub(super) fn socket_closed(&mut self, why: Result<String, Lost>, context: &mut Context<DevicePluginsMsg>) {
+        let why = why.unwrap_or_else(|loss| loss.to_string());
         tracing::error!(error = why, "Error while serving device plugin registration grpc server");
         let wait = self.socket_retries.fail(SOCKET, context.steady());
         context.after(wait.period, DevicePluginsMsg::Socket(SocketStep::OpenDue));
@@ -154,7 +154,7 @@ impl DevicePlugins {
             CallProblem::Unreachable(why) => RegisterRefusal::Dial(why),
             _ => RegisterRefusal::Options(error.to_string()),
         };
-        let ended = move |outcome: Result<Result<PluginOptions, _>, Panicked>| {
+        let ended = move |outcome: Result<Result<PluginOptions, _>, Lost>| {
             DevicePluginsMsg::Session(SessionStep::Connected { session, outcome: outcome.into() })
         };
         let work = async move { calls.connect(&endpoint).await.map_err(refusal) };
@@ -171,7 +171,7 @@ impl DevicePlugins {
         context: &mut Context<DevicePluginsMsg>,
     ) {
         let asked = Arc::clone(&list);
-        let ended = move |outcome: Result<Result<_, CallError>, Panicked>| {
+        let ended = move |outcome: Result<Result<_, CallError>, Lost>| {
             DevicePluginsMsg::Session(SessionStep::Listed { session, outcome: outcome.into() })
         };
         let waits = context.start("wait for devices", resource, async move { asked.next().await }, ended);

@@ -77,7 +77,7 @@ impl PodManager {
                 }
             }
             Ended::Failed(failure) => self.note_unreleased(uid, failure, context),
-            Ended::Panicked(panicked) => self.note_unreleased(uid, panicked.to_string().into(), context),
+            Ended::Lost(loss) => self.note_unreleased(uid, loss.to_string().into(), context),
         }
         self.note_first_problem(context);
     }

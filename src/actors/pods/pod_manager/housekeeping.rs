@@ -12,7 +12,7 @@ use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::log_level::LogLevel;
 use crate::logic::pods::pod_manager::leftovers::{Figures, Found, Stays, Swept};
-use crate::messages::Panicked;
+use crate::messages::Lost;
 use crate::messages::pods::pod_manager::{HousekeepingMsg, PodManagerMsg};
 use crate::platform::observer::Observation;
 
@@ -91,9 +91,9 @@ impl PodManager {
         true
     }
 
-    fn take_leftovers(&mut self, found: Result<Found, Panicked>, context: &mut Context<PodManagerMsg>) {
-        let found = found.unwrap_or_else(|panicked| {
-            tracing::error!(error = %panicked, "housekeeping failed");
+    fn take_leftovers(&mut self, found: Result<Found, Lost>, context: &mut Context<PodManagerMsg>) {
+        let found = found.unwrap_or_else(|loss| {
+            tracing::error!(error = %loss, "housekeeping failed");
             Found::default()
         });
         self.sweep.take_found(found, context.now(), context.clock().uptime());
@@ -101,14 +101,14 @@ impl PodManager {
         self.look_again(context);
     }
 
-    fn take_swept(&mut self, uid: &PodUid, outcome: Result<Swept, Panicked>, context: &mut Context<PodManagerMsg>) {
+    fn take_swept(&mut self, uid: &PodUid, outcome: Result<Swept, Lost>, context: &mut Context<PodManagerMsg>) {
         match outcome.map(|swept| self.sweep.note(uid, swept)) {
             Ok(None) => {}
             Ok(Some(Stays { error, level: LogLevel::Debug })) => {
                 tracing::debug!(pod = %uid, error, "what is left of an unknown pod stays still");
             }
             Ok(Some(Stays { error, .. })) => tracing::warn!(pod = %uid, error, "what is left of an unknown pod stays"),
-            Err(panicked) => tracing::error!(pod = %uid, error = %panicked, "housekeeping failed"),
+            Err(loss) => tracing::error!(pod = %uid, error = %loss, "housekeeping failed"),
         }
         self.roster.hold(None);
         self.carry_out(context);

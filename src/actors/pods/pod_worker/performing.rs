@@ -1,6 +1,7 @@
 //! The actions that a pod's life asks for, as its worker carries them out: it begins a job, or tells another actor.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::oneshot;
@@ -8,6 +9,7 @@ use tokio::sync::oneshot;
 use super::jobs::{Given, Kill, Stop};
 use super::{Begun, PodWorker};
 use crate::actors::kit::context::Context;
+use crate::actors::kit::deadline::{Deadline, LATE_AFTER};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::pods::pod_lifecycle::{Action, Job, JobEnd, Stage};
 use crate::messages::event_recorder::EventSubject;
@@ -106,7 +108,7 @@ impl PodWorker {
             Action::KillContainer { id, name, message, grace } => {
                 let job = Job::KillContainer(id.clone());
                 let work = site.kill_container(pod, Stop { id, name, message }, grace, self.address(), cause);
-                self.begin(job, "stop container", work, context);
+                self.begin_by(within(grace), (job, "stop container"), work, context);
             }
             Action::ResetContainers(containers) => {
                 let work = site.reset_containers(containers, cause);
@@ -116,7 +118,7 @@ impl PodWorker {
                 let stops = containers.into_iter().map(|(id, name)| Stop::with_pod(id, name)).collect();
                 let address = self.address();
                 let work = site.kill_pod(pod, stops, sandboxes, Kill { grace, replace, address }, cause);
-                self.begin(Job::KillPod, "stop pod", work, context);
+                self.begin_by(within(grace), (Job::KillPod, "stop pod"), work, context);
             }
             other => unreachable!("{other:?} does not stop anything"),
         }
@@ -153,14 +155,24 @@ impl PodWorker {
         work: impl Future<Output = JobEnd> + Send + 'static,
         context: &mut Context<PodWorkerMsg>,
     ) {
+        self.begin_by(Deadline::of(name), (job, name), work, context);
+    }
+
+    fn begin_by(
+        &mut self,
+        deadline: Deadline,
+        (job, name): (Job, &'static str),
+        work: impl Future<Output = JobEnd> + Send + 'static,
+        context: &mut Context<PodWorkerMsg>,
+    ) {
         let about = match &job {
             Job::EnsureImage(container) | Job::StartContainer(container) => container.clone(),
             Job::KillContainer(id) => id.to_string(),
             _ => self.site.full_name.to_string(),
         };
         let lost = job.clone();
-        let operation = context.start(name, about, work, move |outcome| {
-            PodWorkerMsg::JobEnded(outcome.unwrap_or_else(|panicked| JobEnd::lost(lost, panicked.to_string())))
+        let operation = context.start_by(deadline, (name, about), work, move |outcome| {
+            PodWorkerMsg::JobEnded(outcome.unwrap_or_else(|loss| JobEnd::lost(lost, loss.to_string())))
         });
         self.jobs.push(Begun { job, operation, leave: None });
     }
@@ -189,4 +201,9 @@ impl PodWorker {
             context.tell(&self.site.tools.to.event_recorder, subject.warning(EventReason::NetworkNotReady, message));
         }
     }
+}
+
+/// A stop is late some time after its grace period, which its pod chose.
+fn within(grace: Duration) -> Deadline {
+    Deadline::Late(grace.saturating_add(LATE_AFTER))
 }

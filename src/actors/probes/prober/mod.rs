@@ -35,7 +35,7 @@ use crate::logic::probes::probe_target::{self, ProbeTarget};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
-use crate::messages::{Panicked, Subscriber};
+use crate::messages::{Lost, Subscriber};
 use crate::platform::host::chance::Chance;
 use crate::platform::network::network_probe::{NetworkProbe, NetworkProber, ProbeOutcome};
 use crate::platform::pods::probe_store::ProbeStore;
@@ -343,13 +343,12 @@ impl Prober {
     }
 
     /// Takes the outcome of a probe, unless nobody waits for it any more.
-    fn finish(&mut self, id: ProbeId, round: Result<Round, Panicked>, context: &mut Context<ProberMsg>) {
+    fn finish(&mut self, id: ProbeId, round: Result<Round, Lost>, context: &mut Context<ProberMsg>) {
         let Some(machine) = self.machines.get_mut(&id) else { return };
         let uptime = context.clock().uptime();
         let began = machine.probe.take().map_or(uptime, |(_, began)| began);
-        let panicked =
-            |panicked: Panicked| Round { outcome: ProbeOutcome::Error(panicked.to_string()), timed_out: false };
-        let Round { outcome, timed_out } = round.unwrap_or_else(panicked);
+        let loss = |loss: Lost| Round { outcome: ProbeOutcome::Error(loss.to_string()), timed_out: false };
+        let Round { outcome, timed_out } = round.unwrap_or_else(loss);
         let verdict = match outcome {
             ProbeOutcome::Failure(_) if timed_out => probe_schedule::ProbeOutcome::TimedOut,
             ProbeOutcome::Success | ProbeOutcome::Warning(_) => probe_schedule::ProbeOutcome::Success,
@@ -438,7 +437,7 @@ impl Prober {
         };
         let ids: Vec<ProbeId> = volley.iter().map(|(_, id, _)| *id).collect();
         let works = volley.into_iter().map(|(uid, id, probe)| ((uid, id), attempt::ask(probe))).collect();
-        let ended = |rounds: Vec<((PodUid, ProbeId), Result<Round, Panicked>)>| {
+        let ended = |rounds: Vec<((PodUid, ProbeId), Result<Round, Lost>)>| {
             ProberMsg::Probed(rounds.into_iter().map(|((uid, id), round)| Probed { uid, id, round }).collect())
         };
         let parts = context.start_each("probe", about, works, ended);

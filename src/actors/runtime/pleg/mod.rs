@@ -35,7 +35,7 @@ use crate::messages::pods::pod_manager::PodManagerMsg;
 use crate::messages::runtime::log_rotator::LogRotatorMsg;
 use crate::messages::runtime::pleg::{LookStep, PlegMsg, Relist, RelistStep, StreamStep};
 use crate::messages::runtime::runtime_monitor::RuntimeMonitorMsg;
-use crate::messages::{Ended, Panicked};
+use crate::messages::{Ended, Lost};
 use crate::platform::observer::{Observation, Observer};
 use crate::platform::pods::pod_files::PodFiles;
 
@@ -229,7 +229,7 @@ impl Pleg {
             return;
         }
         let looker = Arc::clone(&self.looker);
-        let ended = |outcome: Result<_, Panicked>| PlegMsg::Relist(RelistStep::Relisted(outcome.into()));
+        let ended = |outcome: Result<_, Lost>| PlegMsg::Relist(RelistStep::Relisted(outcome.into()));
         context.start("relist", RELIST_ABOUT, async move { look::relist(&looker).await }, ended);
         if self.overdue.is_none() {
             let wait = self.relists.overdue_in();
@@ -341,7 +341,7 @@ impl Pleg {
             observer.observe(Observation::PodInspected { took });
             found
         };
-        let ended = move |outcome: Result<_, Panicked>| PlegMsg::Look(LookStep::Inspected(uid, outcome.into()));
+        let ended = move |outcome: Result<_, Lost>| PlegMsg::Look(LookStep::Inspected(uid, outcome.into()));
         context.start("inspect pod", about.as_str(), work, ended);
     }
 
@@ -437,11 +437,11 @@ impl Pleg {
         context.start("event stream", "the container runtime", work, ended);
     }
 
-    fn lose_stream(&mut self, why: Result<CriError, Panicked>, context: &mut Context<PlegMsg>) {
+    fn lose_stream(&mut self, why: Result<CriError, Lost>, context: &mut Context<PlegMsg>) {
         self.args.observer.observe(Observation::StreamFailed);
         let (unimplemented, why) = match why {
             Ok(error) => (matches!(error, CriError::Unimplemented { .. }), error.to_string()),
-            Err(panicked) => (false, panicked.to_string()),
+            Err(loss) => (false, loss.to_string()),
         };
         let lost = self.stream.lost(!unimplemented, context.clock().uptime());
         if unimplemented {

@@ -44,7 +44,7 @@ use crate::messages::pods::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{
     AttachedStep, ClaimEvent, PodVolumes, TaskEnd, TaskGain, TaskNews, VolumeCensus, VolumeEvent, VolumeManagerMsg,
 };
-use crate::messages::{Panicked, Subscriber};
+use crate::messages::{Lost, Subscriber};
 use crate::platform::cluster::objects::{Objects, Token};
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observation, Observer};
@@ -150,7 +150,7 @@ impl Actor for VolumeManager {
             VolumeManagerMsg::Ending(uid) => self.note_ending(uid).into_iter().collect(),
             VolumeManagerMsg::Release(uid, reply) => vec![self.release(uid, reply)],
             VolumeManagerMsg::Task(TaskNews::TaskEnded { uid, task, outcome }) => {
-                let end = (*outcome).unwrap_or_else(|panicked| TaskEnd::failed(lost(&task, &panicked)));
+                let end = (*outcome).unwrap_or_else(|loss| TaskEnd::failed(lost(&task, &loss)));
                 vec![self.end(uid, task, end, context)]
             }
             VolumeManagerMsg::Task(TaskNews::TaskMoves { uid, task, doing, event }) => {
@@ -573,8 +573,8 @@ fn own((key, token): (&TokenKey, &Token)) -> (TokenKey, Token) {
     (key.clone(), token.clone())
 }
 
-fn lost(task: &Task, panicked: &Panicked) -> TaskFailure {
-    tasks::failure(format!("{task}: {panicked}"))
+fn lost(task: &Task, loss: &Lost) -> TaskFailure {
+    tasks::failure(format!("{task}: {loss}"))
 }
 
 fn uid_of(pod: &Pod) -> PodUid {

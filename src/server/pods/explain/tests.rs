@@ -198,6 +198,8 @@ fn work_under_way_is_told_where_nothing_else_is() {
     let quiet = with_work(full_row(&view(crashing(), &[]), at(100)), std::slice::from_ref(&stop));
     assert_eq!(quiet.waiting, ["under way for 6.00s: stop pod (web_shop)"]);
     assert_eq!(quiet.waiting_for, quiet.waiting);
+    let late = with_work(full_row(&view(crashing(), &[]), at(100)), &[OperationOpen { late: true, ..stop.clone() }]);
+    assert_eq!(late.waiting, ["under way for 6.00s, which is late: stop pod (web_shop)"]);
     let told = with_work(full_row(&view(crashing(), &[waits_to_start()]), at(100)), &[stop]);
     assert_eq!(told.waiting, ["waits for container a to start"]);
 }
