@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm test-arm64 simulate soak chaos bench bench-cluster bench-pressure bench-scale fuzz mutants dist fmt lint unit live clean-runs
+.PHONY: help run join test twin test-vm test-arm64 simulate soak chaos bench bench-cluster bench-pressure bench-scale fuzz mutants dist fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -19,6 +19,9 @@ join: ## the same as the node of a cluster from KUBEBUILDER_ASSETS, for kubectl,
 
 test: ## everything that can be tested here; installs what is missing when root
 	@exec scripts/test.sh
+
+twin: ## the same pods on a node of upstream's kubelet from KUBEBUILDER_ASSETS and on one of ours, and what differs (root, Debian)
+	@exec scripts/twin.sh
 
 test-vm: ## the systemd unit as shipped, in a virtual machine with cgroup v2 (root, Debian)
 	@exec tests/vm/run.sh
@@ -73,3 +76,4 @@ clean-runs: ## takes down what runs and tests left when they were killed
 	@scripts/testenv.sh reap target/run
 	@scripts/testenv.sh reap target/chaos
 	@scripts/testenv.sh reap target/env
+	@for run in target/twin/*/; do scripts/testenv.sh reap "$$run"; done

@@ -1,0 +1,332 @@
+//! The two nodes: a private runtime each behind a recording proxy, one control plane, and the two agents.
+//!
+//! Everything is made and taken down by `scripts/testenv.sh` and `scripts/cluster.sh`, and lies below one directory.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::decode::Protocol;
+use crate::proxy::{self, Record};
+
+/// Upstream's kubelet listens here, whatever its root directory is.
+const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
+/// How long a node may take to become ready, or an agent to end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The agent that a node has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Podwright.
+    Ours,
+    /// The upstream kubelet.
+    Theirs,
+}
+
+impl Side {
+    /// Both, in the order of every pair.
+    pub const BOTH: [Self; 2] = [Self::Ours, Self::Theirs];
+
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Theirs => "theirs",
+        }
+    }
+
+    /// The Node object's name: a word that is no part of others.
+    pub fn node_name(self) -> String {
+        format!("twin-{}", self.word())
+    }
+
+    /// The namespace of a scenario on this side. Both sides' names are equally long, so that no bound meets one alone.
+    pub fn namespace(self, scenario: &str) -> String {
+        format!("twin-{}-{scenario}", &self.word()[..1])
+    }
+}
+
+/// The project's folder.
+pub fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder with the control plane's programs and upstream's kubelet.
+pub fn assets() -> PathBuf {
+    PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS").expect("KUBEBUILDER_ASSETS names a folder"))
+}
+
+/// Calls a script; fails with its words.
+fn script(name: &str, arguments: &[&str], said_path: &Path) -> Result<(), String> {
+    // Through a file: a program that was started inherits the pipe, and reading would not end.
+    let said = File::create(said_path).map_err(|error| error.to_string())?;
+    let again = said.try_clone().map_err(|error| error.to_string())?;
+    let status = Command::new(Path::new("scripts").join(name))
+        .args(arguments)
+        .current_dir(top())
+        .env("OWNER", std::process::id().to_string())
+        .env("IMAGES", top().join("target/images/images.tar"))
+        .stdin(Stdio::null())
+        .stdout(said)
+        .stderr(again)
+        .status();
+    if status.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    Err(format!("{name} {arguments:?}: {}", fs::read_to_string(said_path).unwrap_or_default()))
+}
+
+/// The environment's names.
+fn read_env(dir: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(dir.join("env")).expect("an environment has this file");
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// A directory with the control plane and both nodes; taken down when dropped.
+pub struct Machine {
+    dir: PathBuf,
+    /// The two nodes, ours first.
+    pub nodes: [Arc<Node>; 2],
+    /// The API server.
+    pub api: Api,
+    // Last: the proxies live as long as their runtime of tokio.
+    _tokio: tokio::runtime::Runtime,
+}
+
+/// Stops the environments when the making of a machine fails half-way, and at its end.
+struct Environments(PathBuf);
+
+impl Environments {
+    fn stop(&self) {
+        for part in ["t", "o", "p"] {
+            let dir = self.0.join(part);
+            let stopped = script("testenv.sh", &["stop", &path_text(&dir)], &self.0.join("stop.log"));
+            if let Err(problem) = stopped {
+                eprintln!("twin: {problem}");
+            }
+        }
+    }
+}
+
+fn path_text(path: &Path) -> String {
+    path.to_str().expect("a short, plain path").to_owned()
+}
+
+impl Machine {
+    /// Starts everything but the agents.
+    pub fn new() -> Result<Self, String> {
+        let others = fs::read_dir(DEVICE_PLUGINS).map_or(0, |listed| listed.count());
+        if others > 0 {
+            return Err(format!("{DEVICE_PLUGINS} is in use: a kubelet runs on this machine, or ran"));
+        }
+        let base = top().join("target/twin");
+        let dir = base.join(std::process::id().to_string());
+        fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
+        match Self::within(&dir) {
+            Ok(machine) => Ok(machine),
+            Err(problem) => {
+                Environments(dir).stop();
+                Err(problem)
+            }
+        }
+    }
+
+    fn within(dir: &Path) -> Result<Self, String> {
+        let [plane, ours, theirs] = ["p", "o", "t"].map(|part| path_text(&dir.join(part)));
+        let said = |name: &str| dir.join(format!("{name}.log"));
+        script("cluster.sh", &["plane", &plane], &said("plane"))?;
+        for (node, side) in [(&ours, Side::Ours), (&theirs, Side::Theirs)] {
+            script("testenv.sh", &["start", node], &said(side.word()))?;
+            script("cluster.sh", &["lend", &plane, node, &side.node_name()], &said("lend"))?;
+        }
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let tokio = tokio.map_err(|error| error.to_string())?;
+        let protocol = Arc::new(Protocol::load());
+        let address = fs::read_to_string(dir.join("p/cluster/admin")).map_err(|error| error.to_string())?;
+        let node = |path: &str, side| Arc::new(Node::new(Path::new(path), side, tokio.handle(), &protocol));
+        let nodes = [node(&ours, Side::Ours), node(&theirs, Side::Theirs)];
+        Ok(Self { dir: dir.to_owned(), nodes, api: Api::new(address.trim()), _tokio: tokio })
+    }
+
+    /// Starts both agents and waits until both nodes are ready.
+    pub fn start_agents(&self) -> Result<(), String> {
+        for node in &self.nodes {
+            node.start_agent()?;
+        }
+        for node in &self.nodes {
+            self.wait_ready(node)?;
+        }
+        Ok(())
+    }
+
+    fn wait_ready(&self, node: &Node) -> Result<(), String> {
+        let name = node.side.node_name();
+        let deadline = Instant::now() + PATIENCE;
+        let is_ready = |node: &Value| {
+            let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let ready = conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True");
+            ready && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
+        };
+        while Instant::now() < deadline {
+            if self.api.get(&format!("/api/v1/nodes/{name}")).is_ok_and(|node| is_ready(&node)) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let log = fs::read_to_string(node.dir.join("agent.log")).unwrap_or_default();
+        let end: Vec<&str> = log.lines().rev().take(20).collect();
+        Err(format!("{name} is not ready; the end of its log, newest first:\n{}", end.join("\n")))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for node in &self.nodes {
+            node.stop_agent();
+        }
+        for name in ["kubelet.sock", "kubelet_internal_checkpoint"] {
+            let _ = fs::remove_file(Path::new(DEVICE_PLUGINS).join(name));
+        }
+        // The last environment removes the folders that were not there before, once they are empty.
+        let _ = fs::remove_dir(DEVICE_PLUGINS);
+        Environments(self.dir.clone()).stop();
+        if std::env::var_os("KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// A node: a runtime, its record, and the agent.
+pub struct Node {
+    /// The agent that runs here.
+    pub side: Side,
+    /// All of the node's files.
+    pub dir: PathBuf,
+    /// The names of `testenv.sh`.
+    pub env: BTreeMap<String, String>,
+    /// The calls to the runtime.
+    pub record: Record,
+    agent: Mutex<Option<Child>>,
+}
+
+impl Node {
+    fn new(dir: &Path, side: Side, handle: &tokio::runtime::Handle, protocol: &Arc<Protocol>) -> Self {
+        let env = read_env(dir);
+        let record = Record::new(protocol.clone());
+        proxy::serve(handle, &dir.join("containerd.sock"), PathBuf::from(&env["CONTAINERD_SOCK"]), record.clone());
+        for folder in ["manifests", "logs", "kubelet"] {
+            fs::create_dir_all(dir.join(folder)).expect("the node's directory is ours");
+        }
+        let node = Self { side, dir: dir.to_owned(), env, record, agent: Mutex::new(None) };
+        fs::write(dir.join("kubelet.yaml"), node.configuration().to_string()).expect("the node's directory is ours");
+        node
+    }
+
+    /// The same for both agents but for ports and paths.
+    fn configuration(&self) -> Value {
+        let path = |name: &str| path_text(&self.dir.join(name));
+        let port = |name: &str| self.env[name].parse::<u16>().expect("a port");
+        json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "staticPodPath": path("manifests"),
+            "containerRuntimeEndpoint": format!("unix://{}", path("containerd.sock")),
+            "podLogsDir": path("logs"),
+            "volumePluginDir": path("volume-plugins"),
+            "cgroupDriver": self.env["CGROUP_DRIVER"],
+            "cgroupRoot": self.env["CGROUP_ROOT"],
+            "failCgroupV1": false,
+            "failSwapOn": false,
+            "enforceNodeAllocatable": ["pods"],
+            "makeIPTablesUtilChains": false,
+            "evictionHard": { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%" },
+            "imageGCHighThresholdPercent": 100,
+            "imageGCLowThresholdPercent": 99,
+            "clusterDNS": ["10.96.0.10"],
+            "clusterDomain": "cluster.local",
+            "syncFrequency": "10s",
+            "address": "0.0.0.0",
+            "port": port("PORT"),
+            "readOnlyPort": port("READ_ONLY_PORT"),
+            "healthzPort": port("HEALTHZ_PORT"),
+            "authentication": {
+                "x509": { "clientCAFile": path("cluster/pki/ca.crt") },
+                "webhook": { "enabled": true },
+                "anonymous": { "enabled": false },
+            },
+            "authorization": { "mode": "Webhook" },
+            "tlsCertFile": path("cluster/pki/kubelet-serving.crt"),
+            "tlsPrivateKeyFile": path("cluster/pki/kubelet-serving.key"),
+        })
+    }
+
+    fn executable(&self) -> PathBuf {
+        match self.side {
+            Side::Theirs => assets().join("kubelet"),
+            Side::Ours => {
+                let built = || option_env!("CARGO_BIN_EXE_podwright").map(PathBuf::from);
+                let named = std::env::var_os("PODWRIGHT").map(PathBuf::from);
+                named.or_else(built).expect("PODWRIGHT names our executable")
+            }
+        }
+    }
+
+    /// Starts the agent.
+    pub fn start_agent(&self) -> Result<(), String> {
+        let path = |name: &str| path_text(&self.dir.join(name));
+        let log = OpenOptions::new().create(true).append(true).open(self.dir.join("agent.log"));
+        let log = log.map_err(|error| error.to_string())?;
+        let mut command = Command::new(self.executable());
+        command
+            .args(["--config", &path("kubelet.yaml"), "--root-dir", &path("kubelet"), "--cert-dir", &path("pki")])
+            .args(["--hostname-override", &self.side.node_name(), "--node-ip", &self.env["NODE_IP"]])
+            .args(["--kubeconfig", &path("cluster/pki/kubelet.conf")]);
+        if self.side == Side::Ours {
+            command.args(["--socket", &path("podwright.sock"), "--device-plugin-dir", &path("device-plugins")]);
+            command.env("RUST_LOG", "info");
+        }
+        if self.side == Side::Theirs {
+            // Its cAdvisor looks for containers at the usual place only, and without them nothing is measured.
+            command.args(["--containerd", &self.env["CONTAINERD_SOCK"]]);
+        }
+        let again = log.try_clone().map_err(|error| error.to_string())?;
+        let child = command.stdin(Stdio::null()).stdout(log).stderr(again).spawn();
+        let child = child.map_err(|error| format!("{}: {error}", self.executable().display()))?;
+        *self.agent.lock().expect("no holder panics") = Some(child);
+        Ok(())
+    }
+
+    /// Asks the agent to end, and waits; kills an agent that does not.
+    pub fn stop_agent(&self) {
+        let Some(mut child) = self.agent.lock().expect("no holder panics").take() else { return };
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process ID"));
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// Whether an agent runs.
+    pub fn agent_lives(&self) -> bool {
+        let mut agent = self.agent.lock().expect("no holder panics");
+        agent.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|status| status.is_none()))
+    }
+
+    /// Ends or starts the runtime alone: `stop-containerd`, `start-containerd`.
+    pub fn runtime(&self, command: &str) -> Result<(), String> {
+        script("testenv.sh", &[command, &path_text(&self.dir)], &self.dir.join("runtime.log"))
+    }
+}

@@ -1,0 +1,247 @@
+//! Scenarios: pods, the objects that they need, and the steps that both nodes go through.
+//!
+//! A file of `scenarios/` holds YAML documents, each one scenario. Nothing here knows a node.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One story that both nodes go through.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The name, unique over all files: a DNS label of at most 30 characters.
+    pub scenario: String,
+    /// The sentence that says what of life it is taken from.
+    pub about: String,
+    /// Objects that are made before the pods, in this order.
+    #[serde(default)]
+    pub objects: Vec<Value>,
+    /// The pods, without kind, namespace and node.
+    pub pods: Vec<Value>,
+    /// The steps; without any, all pods become ready and are deleted.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// One step.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Step {
+    /// Waits until pods have the condition `Ready`.
+    Ready(Vec<String>),
+    /// Waits for a phase.
+    Phase {
+        /// The pod.
+        pod: String,
+        /// The phase.
+        is: String,
+    },
+    /// Waits for restarts of a container.
+    Restarts {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+        /// The least count.
+        least: u64,
+    },
+    /// Waits until a container waits for a reason.
+    Waiting {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+        /// The reason of its waiting state.
+        reason: String,
+    },
+    /// Waits so many seconds.
+    Sleep(f64),
+    /// Changes an object.
+    Patch(Patch),
+    /// Adds an ephemeral container.
+    Debug {
+        /// The pod.
+        pod: String,
+        /// The ephemeral container.
+        container: Value,
+    },
+    /// Runs a command in a container.
+    Exec {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+        /// The command.
+        command: Vec<String>,
+    },
+    /// Reads a container's log.
+    Logs {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+        /// The query of the request.
+        #[serde(default)]
+        options: String,
+    },
+    /// Ends or starts the node agent: `restart`, `stop`, `start`.
+    Agent(Order),
+    /// Ends or starts the runtime.
+    Runtime(Order),
+    /// Deletes pods.
+    Delete {
+        /// The pod; all without one.
+        #[serde(default)]
+        pod: Option<String>,
+        /// The grace period in seconds; without it the pod's own.
+        #[serde(default)]
+        grace: Option<u64>,
+    },
+    /// Waits until the API has no such pods.
+    Gone(Vec<String>),
+}
+
+/// The order to a program of the node.
+#[derive(Debug, Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// It ends and starts.
+    Restart,
+    /// It ends.
+    Stop,
+    /// It starts.
+    Start,
+}
+
+/// A change of an object: of a pod, or of what `kind` and `name` say.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    /// The pod.
+    #[serde(default)]
+    pub pod: Option<String>,
+    /// The kind of another object.
+    #[serde(default)]
+    pub kind: Option<String>,
+    /// The name of another object.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The subresource that is patched.
+    #[serde(default)]
+    pub subresource: Option<String>,
+    /// The strategic merge patch.
+    pub merge: Value,
+}
+
+impl Scenario {
+    /// The names of its pods.
+    pub fn pod_names(&self) -> Vec<String> {
+        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        self.pods.iter().map(name).collect()
+    }
+
+    /// Its steps, or the usual ones.
+    pub fn all_steps(&self) -> Vec<Step> {
+        if self.steps.is_empty() {
+            return vec![Step::Ready(self.pod_names()), Step::Delete { pod: None, grace: None }];
+        }
+        self.steps.clone()
+    }
+
+    /// Whether it ends a program that other scenarios of the node need.
+    pub fn disturbs_others(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Agent(_) | Step::Runtime(_)))
+    }
+}
+
+/// The scenarios in the text of a file.
+pub fn parse(text: &str) -> Result<Vec<Scenario>, String> {
+    documents(text).iter().map(|document| parse_one(document)).collect()
+}
+
+fn parse_one(document: &str) -> Result<Scenario, String> {
+    let value: Value = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
+    let name = value["scenario"].as_str().unwrap_or("a scenario without name").to_owned();
+    let scenario: Scenario = serde_json::from_value(value).map_err(|error| format!("{name}: {error}"))?;
+    let is_label =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if scenario.scenario.len() > 30 || !is_label(&scenario.scenario) {
+        return Err(format!("{name}: the name is no DNS label of at most 30 characters"));
+    }
+    Ok(scenario)
+}
+
+/// The documents of a YAML stream that hold more than comments.
+fn documents(text: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    for line in text.lines() {
+        if line.trim_end() == "---" {
+            found.push(String::new());
+        } else if let Some(last) = found.last_mut() {
+            last.push_str(line);
+            last.push('\n');
+        }
+    }
+    let says_something = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    found.retain(|document| document.lines().any(says_something));
+    found
+}
+
+/// All scenarios of a folder, in the order of files.
+pub fn read_all(folder: &Path) -> Result<Vec<Scenario>, String> {
+    let listed = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths: Vec<_> = listed.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "yaml"));
+    paths.sort();
+    let mut found: Vec<Scenario> = vec![];
+    for path in paths {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        for scenario in parse(&text).map_err(|error| format!("{}: {error}", path.display()))? {
+            if found.iter().any(|other| other.scenario == scenario.scenario) {
+                return Err(format!("{}: two scenarios are named {}", path.display(), scenario.scenario));
+            }
+            found.push(scenario);
+        }
+    }
+    Ok(found)
+}
+
+/// Puts the node's name where a text says `$NODE`.
+pub fn with_node(value: &Value, node: &str) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace("$NODE", node)),
+        Value::Array(items) => items.iter().map(|item| with_node(item, node)).collect(),
+        Value::Object(fields) => fields.iter().map(|(key, item)| (key.clone(), with_node(item, node))).collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_scenarios_with_steps() {
+        let text = "# words\n---\nscenario: one\nabout: A.\npods: [{metadata: {name: a}}]\n---\nscenario: two\nabout: B.\npods: []\nsteps:\n- ready: [a]\n- delete: {}\n- agent: restart\n";
+        let found = parse(text).expect("two scenarios");
+        assert_eq!(found.len(), 2);
+        assert!(matches!(found[0].all_steps()[..], [Step::Ready(_), Step::Delete { .. }]));
+        assert!(found[1].disturbs_others() && !found[0].disturbs_others());
+    }
+
+    #[test]
+    fn an_unknown_step_is_an_error() {
+        let text = "scenario: one\nabout: A.\npods: []\nsteps: [{ dance: 1 }]\n";
+        assert!(parse(text).expect_err("no such step").contains("dance"));
+    }
+
+    #[test]
+    fn the_scenarios_of_this_tree_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/twin/scenarios");
+        let found = read_all(&folder).unwrap_or_else(|problem| panic!("{problem}"));
+        assert!(!found.is_empty());
+    }
+}

@@ -1,0 +1,341 @@
+//! The steps of a scenario on one node. A step that fails is a fact like others: the next step follows.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, Watch};
+use crate::nodes::{Node, assets};
+use crate::observe::files;
+use crate::scenario::{Order, Patch, Scenario, Step, with_node};
+
+/// How long a step waits for what it waits for.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Looks at the files of a pod until two of them are the same.
+const LOOKS_MAX: usize = 5;
+/// How long the end of the pods that are left may take.
+const END_PATIENCE: Duration = Duration::from_secs(150);
+
+/// One scenario on one node.
+pub struct Play<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// The API server.
+    pub api: &'a Api,
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// Its namespace here.
+    pub namespace: String,
+    /// All changes of its pods.
+    pub watch: Watch,
+    /// The outcome of each step that has one, by its number and kind.
+    pub outcomes: serde_json::Map<String, Value>,
+    /// The files of each pod before its deletion.
+    pub files: serde_json::Map<String, Value>,
+    /// The pods that a step deleted: the watch may not have heard of it yet.
+    deleted: BTreeSet<String>,
+}
+
+impl<'a> Play<'a> {
+    /// A namespace for the scenario, with the account that pods need.
+    pub fn new(node: &'a Node, api: &'a Api, scenario: &'a Scenario) -> Result<Self, String> {
+        let namespace = node.side.namespace(&scenario.scenario);
+        api.post("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } }))?;
+        let deadline = Instant::now() + PATIENCE;
+        for path in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+            while api.get(&format!("/api/v1/namespaces/{namespace}/{path}")).is_err() {
+                if Instant::now() > deadline {
+                    return Err(format!("no controller makes {path} of {namespace}"));
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        let watch = api.watch_pods(&namespace);
+        Ok(Self {
+            node,
+            api,
+            scenario,
+            namespace,
+            watch,
+            outcomes: serde_json::Map::new(),
+            files: serde_json::Map::new(),
+            deleted: BTreeSet::new(),
+        })
+    }
+
+    /// Goes through everything; then no pod is left.
+    pub fn run(&mut self) {
+        for object in &self.scenario.objects {
+            let object = with_node(object, &self.node.side.node_name());
+            let path = collection(&self.namespace, object["apiVersion"].as_str(), object["kind"].as_str());
+            self.note("objects", self.api.post(&path, &object).map(|_| Value::Null));
+        }
+        for pod in &self.scenario.pods {
+            let mut pod = with_node(pod, &self.node.side.node_name());
+            pod["apiVersion"] = json!("v1");
+            pod["kind"] = json!("Pod");
+            pod["spec"]["nodeName"] = json!(self.node.side.node_name());
+            let made = self.api.post(&format!("/api/v1/namespaces/{}/pods", self.namespace), &pod);
+            self.note("pods", made.map(|_| Value::Null));
+        }
+        for (number, step) in self.scenario.all_steps().iter().enumerate() {
+            let outcome = self.step(step);
+            let name = format!("{number}-{}", word(step));
+            self.note(&name, outcome);
+        }
+        let outcome = self.end();
+        self.note("end", outcome);
+    }
+
+    /// Nothing is noted of a success that says nothing.
+    fn note(&mut self, name: &str, outcome: Result<Value, String>) {
+        let value = match outcome {
+            Ok(Value::Null) => return,
+            Ok(value) => value,
+            Err(problem) => json!({ "failed": problem }),
+        };
+        self.outcomes.insert(name.to_owned(), value);
+    }
+
+    fn step(&mut self, step: &Step) -> Result<Value, String> {
+        match step {
+            Step::Ready(pods) => self.all(pods, "ready", |pod| condition(pod, "Ready") == Some("True")),
+            Step::Phase { pod, is } => self.wait(pod, is, |pod| pod["status"]["phase"] == is.as_str()),
+            Step::Restarts { pod, container, least } => self.wait(pod, "restarted", |pod| {
+                container_status(pod, container)["restartCount"].as_u64().is_some_and(|count| count >= *least)
+            }),
+            Step::Waiting { pod, container, reason } => self.wait(pod, reason, |pod| {
+                container_status(pod, container)["state"]["waiting"]["reason"] == reason.as_str()
+            }),
+            Step::Sleep(seconds) => {
+                std::thread::sleep(Duration::from_secs_f64(*seconds));
+                Ok(Value::Null)
+            }
+            Step::Patch(patch) => self.patch(patch),
+            Step::Debug { pod, container } => self.debug(pod, container),
+            Step::Exec { pod, container, command } => self.exec(pod, container, command),
+            Step::Logs { pod, container, options } => {
+                let path = format!("{}/log?container={container}&{options}", self.pod_path(pod));
+                let (status, text) = self.api.text(&path);
+                Ok(json!({ "status": status, "text": text }))
+            }
+            Step::Agent(order) => self.agent(*order),
+            Step::Runtime(order) => self.runtime(*order),
+            Step::Delete { pod, grace } => self.delete(pod.as_deref(), *grace),
+            Step::Gone(pods) => {
+                let deadline = Instant::now() + PATIENCE;
+                pods.iter().try_fold(Value::Null, |_, pod| self.wait_gone(pod, deadline))
+            }
+        }
+    }
+
+    fn pod_path(&self, pod: &str) -> String {
+        format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace)
+    }
+
+    fn all(&self, pods: &[String], what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value, String> {
+        pods.iter().try_fold(Value::Null, |_, pod| self.wait(pod, what, &wanted))
+    }
+
+    fn wait(&self, pod: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value, String> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if self.watch.newest(pod).is_some_and(|pod| wanted(&pod)) {
+                return Ok(Value::Null);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("{pod} did not become {what}"))
+    }
+
+    fn wait_gone(&self, pod: &str, deadline: Instant) -> Result<Value, String> {
+        while self.watch.newest(pod).is_some() {
+            if Instant::now() > deadline {
+                return Err(format!("{pod} is not gone"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(Value::Null)
+    }
+
+    fn patch(&self, patch: &Patch) -> Result<Value, String> {
+        let merge = with_node(&patch.merge, &self.node.side.node_name());
+        let mut path = match (&patch.pod, &patch.name) {
+            (Some(pod), _) => self.pod_path(pod),
+            (None, Some(name)) => {
+                format!("{}/{name}", collection(&self.namespace, None, patch.kind.as_deref()))
+            }
+            (None, None) => return Err("the patch names no object".to_owned()),
+        };
+        if let Some(subresource) = &patch.subresource {
+            path = format!("{path}/{subresource}");
+        }
+        Ok(refusal(self.api.patch(&path, &merge)))
+    }
+
+    fn debug(&self, pod: &str, container: &Value) -> Result<Value, String> {
+        let container = with_node(container, &self.node.side.node_name());
+        let patch = json!({ "spec": { "ephemeralContainers": [container] } });
+        Ok(refusal(self.api.patch(&format!("{}/ephemeralcontainers", self.pod_path(pod)), &patch)))
+    }
+
+    fn exec(&self, pod: &str, container: &str, command: &[String]) -> Result<Value, String> {
+        let output = Command::new(assets().join("kubectl"))
+            .arg("--kubeconfig")
+            .arg(self.node.dir.join("cluster/pki/admin.conf"))
+            .args(["--cache-dir", "/dev/null", "-n", &self.namespace, "exec", pod, "-c", container, "--"])
+            .args(command)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let status = output.status.code();
+        Ok(json!({ "status": status, "output": text(&output.stdout), "errors": text(&output.stderr) }))
+    }
+
+    fn agent(&self, order: Order) -> Result<Value, String> {
+        if order != Order::Start {
+            self.node.stop_agent();
+        }
+        if order != Order::Stop {
+            self.node.start_agent()?;
+        }
+        Ok(Value::Null)
+    }
+
+    fn runtime(&self, order: Order) -> Result<Value, String> {
+        if order != Order::Start {
+            self.node.runtime("stop-containerd")?;
+        }
+        if order != Order::Stop {
+            self.node.runtime("start-containerd")?;
+        }
+        Ok(Value::Null)
+    }
+
+    /// The files of pods are looked at just before their deletion.
+    fn delete(&mut self, pod: Option<&str>, grace: Option<u64>) -> Result<Value, String> {
+        let pods = pod.map_or_else(|| self.scenario.pod_names(), |pod| vec![pod.to_owned()]);
+        for pod in &pods {
+            self.look_at_files(pod);
+        }
+        for pod in &pods {
+            self.deleted.insert(pod.clone());
+            self.api.delete(&self.pod_path(pod), grace)?;
+        }
+        Ok(Value::Null)
+    }
+
+    fn look_at_files(&mut self, pod: &str) {
+        let Some(object) = self.watch.newest(pod) else { return };
+        if !object["metadata"]["deletionTimestamp"].is_null() || self.deleted.contains(pod) {
+            return;
+        }
+        let mut last = Value::Null;
+        // A pod that has just changed still changes its files: those of a moment are no fact.
+        for _ in 0..LOOKS_MAX {
+            let now = files::of_pod(self.node, &object);
+            let is_settled = now == last;
+            last = now;
+            if is_settled {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        self.files.insert(pod.to_owned(), last);
+    }
+
+    /// Deletes the pods that are left, and waits until all are gone.
+    fn end(&mut self) -> Result<Value, String> {
+        let deadline = Instant::now() + END_PATIENCE;
+        // The programs that the steps ended may be needed for that.
+        if !self.node.agent_lives() {
+            self.node.start_agent()?;
+        }
+        let pods = self.scenario.pod_names();
+        for pod in &pods {
+            let left = self.watch.newest(pod).filter(|_| !self.deleted.contains(pod));
+            if left.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+                self.look_at_files(pod);
+                // A pod may go by itself meanwhile.
+                self.api
+                    .delete(&self.pod_path(pod), None)
+                    .or_else(|problem| if problem.contains(": 404 ") { Ok(Value::Null) } else { Err(problem) })?;
+            }
+        }
+        pods.iter().try_fold(Value::Null, |_, pod| self.wait_gone(pod, deadline))
+    }
+}
+
+/// The API server's word about a change that it does not take, which a scenario may be about.
+fn refusal(answer: Result<Value, String>) -> Value {
+    answer.map_or_else(|problem| json!({ "refused": problem }), |_| Value::Null)
+}
+
+fn word(step: &Step) -> &'static str {
+    match step {
+        Step::Ready(_) => "ready",
+        Step::Phase { .. } => "phase",
+        Step::Restarts { .. } => "restarts",
+        Step::Waiting { .. } => "waiting",
+        Step::Sleep(_) => "sleep",
+        Step::Patch(_) => "patch",
+        Step::Debug { .. } => "debug",
+        Step::Exec { .. } => "exec",
+        Step::Logs { .. } => "logs",
+        Step::Agent(_) => "agent",
+        Step::Runtime(_) => "runtime",
+        Step::Delete { .. } => "delete",
+        Step::Gone(_) => "gone",
+    }
+}
+
+/// The path of a kind's collection.
+fn collection(namespace: &str, version: Option<&str>, kind: Option<&str>) -> String {
+    let kind = kind.unwrap_or_default();
+    let group = match (version, kind) {
+        (Some(version), _) if version != "v1" => format!("/apis/{version}"),
+        (None, "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => "/apis/apps/v1".to_owned(),
+        (None, "Job" | "CronJob") => "/apis/batch/v1".to_owned(),
+        _ => "/api/v1".to_owned(),
+    };
+    let plural = match kind.to_lowercase() {
+        kind if kind.ends_with('s') => format!("{kind}es"),
+        kind if kind.ends_with("cy") => format!("{}ies", &kind[..kind.len() - 1]),
+        kind => format!("{kind}s"),
+    };
+    match kind {
+        "Namespace" | "Node" | "PersistentVolume" | "PriorityClass" | "RuntimeClass" | "StorageClass" | "CSIDriver" => {
+            format!("{group}/{plural}")
+        }
+        _ => format!("{group}/namespaces/{namespace}/{plural}"),
+    }
+}
+
+/// The status of a condition.
+fn condition<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
+    let conditions = pod["status"]["conditions"].as_array()?;
+    conditions.iter().find(|one| one["type"] == name)?["status"].as_str()
+}
+
+/// The status of a container of any kind; JSON null without one.
+fn container_status(pod: &Value, container: &str) -> Value {
+    let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+    let all = lists.iter().filter_map(|list| pod["status"][list].as_array()).flatten();
+    all.clone().find(|status| status["name"] == container).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collections_have_their_paths() {
+        assert_eq!(collection("n", Some("v1"), Some("ConfigMap")), "/api/v1/namespaces/n/configmaps");
+        assert_eq!(collection("n", None, Some("PersistentVolume")), "/api/v1/persistentvolumes");
+        assert_eq!(collection("n", None, Some("Ingress")), "/api/v1/namespaces/n/ingresses");
+        assert_eq!(collection("n", Some("apps/v1"), Some("Deployment")), "/apis/apps/v1/namespaces/n/deployments");
+    }
+}
