@@ -30,6 +30,9 @@ const RETRY: BackoffPolicy = BackoffPolicy {
 };
 /// A task that takes longer is said to hang.
 pub const HANGS_AFTER: Duration = Duration::from_secs(30);
+/// How long a failure that is told at once waits for mounts beside it, which it would name as missing too. Upstream looks
+/// every 300 ms.
+const BESIDE: Duration = Duration::from_secs(1);
 /// When to ask again about a task that hangs.
 const HANG_RETRY: Duration = Duration::from_secs(10);
 
@@ -414,7 +417,8 @@ impl VolumeStates {
             let tries = open.filter_map(|task| waits_until(&self.retries, &pod.looks, uid, &task, now));
             let long = pod.running.values().map(|running| running.began.plus(HANGS_AFTER));
             let hanging = pod.running.values().map(|running| running.quiet_since().plus(HANGS_AFTER));
-            tries.chain(long.chain(hanging).filter(|at| *at > now)).min()
+            let beside = pod.running.values().map(|running| running.began.plus(BESIDE));
+            tries.chain(long.chain(hanging).chain(beside).filter(|at| *at > now)).min()
         });
         let before = match at {
             Some(at) => self.wakes.insert(uid.clone(), at),
@@ -460,6 +464,10 @@ impl VolumeStates {
         };
         let in_processing: Vec<(&Task, &TaskFailure)> =
             pod.failures.iter().filter(|(task, failure)| first(task) && failure.in_processing).collect();
+        let is_beside = |running: &Running| now.since(running.began) < BESIDE;
+        if !in_processing.is_empty() && pod.running.values().any(is_beside) {
+            return Standing::Working;
+        }
         if let Some((task, _)) = in_processing.first() {
             let names = in_processing.iter().filter_map(|(task, _)| match task {
                 Task::Mount(name) => Some(name.as_str()),

@@ -120,6 +120,18 @@ fn a_claim_without_volume_is_told_in_upstreams_words() {
     );
 }
 
+#[test]
+fn a_claim_without_volume_waits_a_moment_for_the_mounts_beside_it() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("data", false), ("tmp", false)]), both(0.0));
+    states.step(failed(mount("data"), "PVC is not bound", true), both(0.1));
+    assert_eq!(states.mounted(&uid(), at(0.1)), Standing::Working);
+    assert_eq!(states.wake_at(), Some(at(1.0)));
+    assert!(message(states.mounted(&uid(), at(1.0))).starts_with("unmounted volumes=[data tmp], "));
+    states.step(ended(mount("tmp")), both(0.2));
+    assert!(message(states.mounted(&uid(), at(0.2))).starts_with("unmounted volumes=[data], "));
+}
+
 /// VOL-07: who waits for a claim is not kept waiting longer for having waited long.
 #[test]
 fn a_claim_that_cannot_be_used_is_looked_at_again_after_the_same_time() {
