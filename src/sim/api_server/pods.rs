@@ -32,6 +32,36 @@ pub fn edited(before: &Value, mut after: Value, resource: &Resource) -> Value {
     after
 }
 
+/// The result of a change of the status. As the real one, it keeps what older agents do not know of: the generations that
+/// status and conditions are about (`preserveOldObservedGeneration`) and the class of service. A container's states are there,
+/// if only empty.
+pub fn with_new_status(before: &Value, mut after: Value) -> Value {
+    let old = &before["status"];
+    let Some(status) = after.get_mut("status") else { return after };
+    for field in ["observedGeneration", "qosClass"] {
+        if status[field].is_null() && !old[field].is_null() {
+            status[field] = old[field].clone();
+        }
+    }
+    for condition in items(status, "conditions") {
+        let known = list(&old["conditions"]).iter().find(|known| known["type"] == condition["type"]);
+        let generation = known.map(|known| &known["observedGeneration"]).filter(|generation| !generation.is_null());
+        if let Some(generation) = generation.filter(|_| condition["observedGeneration"].is_null()) {
+            condition["observedGeneration"] = generation.clone();
+        }
+    }
+    for field in ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] {
+        for container in items(status, field) {
+            for state in ["state", "lastState"] {
+                if container[state].is_null() {
+                    container[state] = json!({});
+                }
+            }
+        }
+    }
+    after
+}
+
 /// Whether the pod has ended.
 pub fn is_over(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
@@ -77,6 +107,10 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+fn items<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 /// Whether the status of a container that ended so may say that it runs once more: where any container may have all start
 /// over; by its own rules and policy, where it has a policy; by the pod's.
 fn may_restart(spec: &Value, container: &Value, code: i64) -> bool {
@@ -114,6 +148,18 @@ mod tests {
         assert_eq!(grace(&pod("Running"), Some(0)), 0);
         assert_eq!(grace(&pod("Failed"), None), 0);
         assert_eq!(grace(&json!({ "spec": {} }), None), 0);
+    }
+
+    #[test]
+    fn a_new_status_keeps_the_generations_that_it_does_not_name() {
+        let before = json!({ "status": { "observedGeneration": 3, "qosClass": "Burstable",
+            "conditions": [{ "type": "Ready", "observedGeneration": 2 }] } });
+        let after = json!({ "status": { "conditions": [{ "type": "Ready" }, { "type": "New" }],
+            "containerStatuses": [{ "name": "a", "state": { "waiting": {} } }] } });
+        let expected = json!({ "observedGeneration": 3, "qosClass": "Burstable",
+            "conditions": [{ "type": "Ready", "observedGeneration": 2 }, { "type": "New" }],
+            "containerStatuses": [{ "name": "a", "state": { "waiting": {} }, "lastState": {} }] });
+        assert_eq!(with_new_status(&before, after)["status"], expected);
     }
 
     #[test]

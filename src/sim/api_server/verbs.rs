@@ -131,6 +131,9 @@ impl ApiServer {
             }
         }
         let after = match target.subresource.as_deref() {
+            Some("status") if target.resource.plural == "pods" => {
+                pods::with_new_status(&before, status_of(&before, &after))
+            }
             Some("status") => status_of(&before, &after),
             None => pods::edited(&before, after, target.resource),
             Some(other) => return Err(Refused::new(404, "NotFound", format!("no subresource {other}"))),

@@ -9,7 +9,7 @@
 
 mod call;
 pub mod merge;
-mod patch;
+pub mod patch;
 #[cfg(test)]
 mod tests;
 mod untaken;
