@@ -38,8 +38,11 @@ pub fn flag(mistyped: &str) -> String {
         .map_or_else(String::new, |near| format!("; did you mean --{near}?"))
 }
 
-/// The same of an unknown command.
+/// The same of an unknown command. One that is known came after flags, which are the agent's own.
 pub fn command(mistyped: &str) -> String {
+    if COMMANDS.iter().any(|(name, _)| *name == mistyped) {
+        return format!("; a command comes before its flags: podwright {mistyped} ...");
+    }
     let names = COMMANDS.iter().map(|(name, _)| *name);
     nearest(mistyped, names).map_or_else(String::new, |near| format!("; did you mean {near:?}?"))
 }
@@ -112,9 +115,12 @@ mod tests {
 
     #[test]
     fn a_mistyped_command_gets_a_suggestion() {
-        for (typed, suggested) in
-            [("explian", "; did you mean \"explain\"?"), ("log", "; did you mean \"logs\"?"), ("run", "")]
-        {
+        for (typed, suggested) in [
+            ("explian", "; did you mean \"explain\"?"),
+            ("log", "; did you mean \"logs\"?"),
+            ("run", ""),
+            ("ps", "; a command comes before its flags: podwright ps ..."),
+        ] {
             assert_eq!(command(typed), suggested, "{typed}");
         }
     }
