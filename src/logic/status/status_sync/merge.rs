@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
 };
 
-use crate::logic::model::pod_phase::{FAILED, is_terminal};
+use crate::logic::model::pod_phase::{FAILED, RUNNING, is_terminal};
 use crate::logic::model::restart_policy::{could_restart_all, should_restart};
 use crate::logic::status::status_gates::StatusGates;
 
@@ -45,7 +45,8 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool, gates: StatusGate
         qos_class: own.qos_class.clone().or_else(|| api.qos_class.clone()),
         start_time: api.start_time.clone().or_else(|| own.start_time.clone()),
         observed_generation: own.observed_generation.max(api.observed_generation),
-        resources: own.resources.clone().or_else(|| api.resources.clone()),
+        // What a running pod has is known, also where that is nothing to tell of.
+        resources: own.resources.clone().or_else(|| api.resources.clone().filter(|_| self::phase(own) != RUNNING)),
         allocated_resources: own.allocated_resources.clone().or_else(|| api.allocated_resources.clone()),
         extended_resource_claim_status: api.extended_resource_claim_status.clone(),
         node_allocatable_resource_claim_statuses: api.node_allocatable_resource_claim_statuses.clone(),
@@ -148,7 +149,6 @@ fn end(status: &mut ContainerStatus) {
         exit_code: 137,
         reason: Some("ContainerStatusUnknown".to_owned()),
         message: Some("The container could not be located when the pod was terminated".to_owned()),
-        container_id: status.container_id.clone(),
         ..ContainerStateTerminated::default()
     };
     status.state = Some(ContainerState { terminated: Some(ended), ..ContainerState::default() });

@@ -26,9 +26,10 @@ fn what_is_left_of_a_pod_that_nobody_can_look_at_has_ended() {
     assert_eq!(codes(&ended.init_container_statuses), [Some(0), Some(137), None]);
     assert_eq!(codes(&ended.container_statuses), [Some(137)]);
     let end = ended.container_statuses.iter().flatten().find_map(|one| one.state.clone()?.terminated).expect("an end");
-    let texts = [&end.reason, &end.message, &end.container_id].map(|text| text.as_deref().unwrap_or_default());
+    assert_eq!(end.container_id, None, "as upstream's: of no container is this known");
+    let texts = [&end.reason, &end.message].map(|text| text.as_deref().unwrap_or_default());
     let message = "The container could not be located when the pod was terminated";
-    assert_eq!(texts, ["ContainerStatusUnknown", message, "containerd://main"]);
+    assert_eq!(texts, ["ContainerStatusUnknown", message]);
     assert_eq!(ended.phase.as_deref(), Some("Failed"));
     let ready = ended.conditions.iter().flatten().find(|one| one.type_ == "Ready").expect("kept");
     assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("PodFailed")));
@@ -81,6 +82,18 @@ fn of_each_field_the_agents_own_counts_and_the_api_servers_where_it_has_none() {
         ..full
     };
     assert_eq!(kept, expected);
+}
+
+/// What a pod asked for is shown until it runs; of one that runs only what is in force.
+#[test]
+fn resources_that_are_not_in_force_go_once_the_pod_runs() {
+    let asked = json!({"requests": {"ephemeral-storage": "1Gi"}});
+    let api = status(json!({"phase": "Pending", "resources": asked}));
+    for (phase, resources) in [("Running", None), ("Pending", Some(&asked)), ("Failed", Some(&asked))] {
+        let merged = merged(&api, &status(json!({"phase": phase})), false, StatusGates::default());
+        let expected = resources.map(|resources| status(json!({"resources": resources})).resources.expect("some"));
+        assert_eq!(merged.resources, expected, "{phase}");
+    }
 }
 
 /// Others write it too: the agent's word counts with the end, and of conditions that others own it never does.
