@@ -1,8 +1,14 @@
 //! Answers that need no log. The reading of one is tested with its parts, and live.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use axum::http::StatusCode;
+use futures_util::{StreamExt, poll};
 use serde_json::json;
 
+use super::stream::{Wanted, read};
+use crate::logic::logs::container_log::query::LogQuery;
 use crate::server::tests::Node;
 
 /// SRV-33: status and body for what cannot be answered, in upstream's words.
@@ -54,4 +60,16 @@ async fn trouble_with_the_log_is_told_in_the_body() {
     assert_eq!(answer.body, "unable to retrieve container logs for containerd://c1");
     assert!(!answer.headers.contains_key("content-type"), "{:?}", answer.headers);
     assert_eq!(answer.headers.get("transfer-encoding").and_then(|value| value.to_str().ok()), Some("chunked"));
+}
+
+/// SRV-33: the API server passes a log on over WebSocket without what it read together with the end of the answer.
+#[tokio::test]
+async fn the_end_of_an_answer_comes_after_its_last_bytes() {
+    let node = Node::plain();
+    let admission = node.backend.log_reader.admit().expect("room");
+    let wanted = Wanted { id: "containerd://c1".to_owned(), query: LogQuery::default(), _admission: admission };
+    let mut parts = pin!(read(Arc::clone(&node.backend), wanted));
+    assert!(parts.next().await.is_some());
+    assert!(poll!(parts.next()).is_pending(), "the last bytes are sent now");
+    assert!(parts.next().await.is_none());
 }
