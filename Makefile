@@ -1,12 +1,13 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test twin test-vm test-arm64 simulate soak chaos bench bench-cluster bench-pressure bench-scale fuzz mutants dist fmt lint unit live clean-runs
+.PHONY: help run join test twin twin-record test-vm test-arm64 simulate soak chaos bench bench-cluster bench-pressure bench-scale fuzz mutants dist fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
 HOURS ?= 1
 KILLS ?= 50
+COUNT ?= 40
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,8 +21,11 @@ join: ## the same as the node of a cluster from KUBEBUILDER_ASSETS, for kubectl,
 test: ## everything that can be tested here; installs what is missing when root
 	@exec scripts/test.sh
 
-twin: ## the same pods on a node of upstream's kubelet from KUBEBUILDER_ASSETS and on one of ours, and what differs (root, Debian)
-	@exec scripts/twin.sh
+twin: ## the same pods on a node of upstream's kubelet from KUBEBUILDER_ASSETS and on one of ours, and what differs: make twin SEED=1 COUNT=40 (root, Debian)
+	@SEED=$(SEED) COUNT=$(COUNT) exec scripts/twin.sh
+
+twin-record: ## what upstream's kubelet does in the scenarios of tests/twin/recorded, kept for `make test` (root, Debian)
+	@RECORD=1 COUNT=0 exec scripts/twin.sh
 
 test-vm: ## the systemd unit as shipped, in a virtual machine with cgroup v2 (root, Debian)
 	@exec tests/vm/run.sh

@@ -1,9 +1,10 @@
 //! The API server as an administrator sees it: plain HTTP through `kubectl proxy`, and watches that note every object.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -69,6 +70,15 @@ impl Api {
         self.object("POST", path, JSON, &object.to_string())
     }
 
+    /// Whether the API server would take a pod on this node.
+    pub fn is_valid_pod(&self, pod: &Value, node: &str) -> bool {
+        let mut pod = crate::scenario::with_node(pod, node);
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        pod["spec"]["nodeName"] = node.into();
+        self.post("/api/v1/namespaces/default/pods?dryRun=All", &pod).is_ok()
+    }
+
     /// Changes the object of a path by a strategic merge patch.
     pub fn patch(&self, path: &str, patch: &Value) -> Result<Value, String> {
         self.object("PATCH", path, STRATEGIC, &patch.to_string())
@@ -88,7 +98,10 @@ impl Api {
             let mut version = "0".to_owned();
             while !seen.is_over() {
                 let path = format!("/api/v1/namespaces/{namespace}/pods?watch=1&resourceVersion={version}");
-                let Ok(mut stream) = api.open("GET", &path, JSON, "") else { break };
+                let Ok(mut stream) = api.open("GET", &path, JSON, "") else {
+                    std::thread::sleep(Duration::from_millis(200));
+                    continue;
+                };
                 // A read that ends in time lets the thread see that the watch is over.
                 let _ = stream.get_ref().set_read_timeout(Some(Duration::from_secs(600)));
                 let _ = read_head(&mut stream);
@@ -98,9 +111,15 @@ impl Api {
                         newest.clone_into(&mut version);
                     }
                     let kind = event["type"].as_str().unwrap_or_default().to_owned();
-                    if kind != "ERROR" {
-                        seen.note((kind, event["object"].clone()));
+                    if kind == "ERROR" {
+                        // A server that was away does not know what was before it came back.
+                        if let Ok(list) = api.get(&format!("/api/v1/namespaces/{namespace}/pods")) {
+                            list["metadata"]["resourceVersion"].as_str().unwrap_or("0").clone_into(&mut version);
+                            seen.catch_up(&list);
+                        }
+                        break;
                     }
+                    seen.note((kind, event["object"].clone()));
                     if seen.is_over() {
                         return;
                     }
@@ -130,6 +149,7 @@ fn read_head(stream: &mut BufReader<TcpStream>) -> std::io::Result<u16> {
 #[derive(Clone, Default)]
 pub struct Watch {
     seen: Arc<Mutex<Vec<Seen>>>,
+    gone: Arc<Mutex<BTreeMap<String, Instant>>>,
     is_over: Arc<Mutex<bool>>,
 }
 
@@ -146,6 +166,26 @@ impl Watch {
         (kind != "DELETED").then(|| object.clone())
     }
 
+    /// When a pod went.
+    pub fn gone_at(&self, pod: &str) -> Option<Instant> {
+        self.gone.lock().expect("no holder panics").get(pod).copied()
+    }
+
+    /// Notes what a list shows that was not seen, and what it lacks.
+    fn catch_up(&self, list: &Value) {
+        let listed: Vec<Value> = list["items"].as_array().cloned().unwrap_or_default();
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let known: BTreeSet<String> = self.seen().iter().map(|(_, object)| name(object)).collect();
+        for gone in known.iter().filter(|known| listed.iter().all(|one| name(one) != **known)) {
+            if let Some(last) = self.newest(gone) {
+                self.note(("DELETED".to_owned(), last));
+            }
+        }
+        for object in listed {
+            self.note(("MODIFIED".to_owned(), object));
+        }
+    }
+
     /// The thread ends with the next event.
     pub fn end(&self) {
         *self.is_over.lock().expect("no holder panics") = true;
@@ -156,6 +196,9 @@ impl Watch {
     }
 
     fn note(&self, seen: Seen) {
+        if let Some(pod) = seen.1["metadata"]["name"].as_str().filter(|_| seen.0 == "DELETED") {
+            self.gone.lock().expect("no holder panics").insert(pod.to_owned(), Instant::now());
+        }
         self.seen.lock().expect("no holder panics").push(seen);
     }
 }

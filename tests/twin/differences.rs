@@ -28,6 +28,19 @@ pub struct Entry {
     pub why: String,
     /// Words of its row in docs/differences.md.
     pub listed: String,
+    /// It depends on the moment, so that a run may be without it.
+    #[serde(default)]
+    pub sometimes: bool,
+    /// The values on our node: a pattern; any without it.
+    #[serde(default = "anything")]
+    pub ours: String,
+    /// The values on upstream's node: a pattern; any without it.
+    #[serde(default = "anything")]
+    pub theirs: String,
+}
+
+fn anything() -> String {
+    "**".to_owned()
 }
 
 impl Known {
@@ -38,18 +51,27 @@ impl Known {
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// The place of the first entry that matches.
-    pub fn place(&self, scenario: &str, difference: &Difference) -> Option<usize> {
-        let matches = |entry: &Entry| is_match(&entry.scenario, scenario) && is_match(&entry.path, &difference.path);
-        self.difference.iter().position(matches)
+    /// The places of all entries that match.
+    pub fn places(&self, scenario: &str, difference: &Difference) -> Vec<usize> {
+        let matches = |entry: &Entry| {
+            is_match(&entry.scenario, scenario)
+                && is_match(&entry.path, &difference.path)
+                && is_match(&entry.ours, &difference.ours)
+                && is_match(&entry.theirs, &difference.theirs)
+        };
+        self.difference.iter().enumerate().filter(|(_, entry)| matches(entry)).map(|(place, _)| place).collect()
     }
 }
 
-/// Whether a pattern matches a whole text: `*` stands for any letters, also none, and also `/`.
+/// Whether a pattern matches a whole path: `*` stands for any letters of one step, `**` also for `/`, and both for none.
 pub fn is_match(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(left) = text.strip_prefix(first) else { return false };
-    (0..=left.len()).filter(|at| left.is_char_boundary(*at)).any(|at| is_match(rest, &left[at..]))
+    let (rest, within) = match rest.strip_prefix('*') {
+        Some(rest) => (rest, left.len()),
+        None => (rest, left.find('/').unwrap_or(left.len())),
+    };
+    (0..=within).filter(|at| left.is_char_boundary(*at)).any(|at| is_match(rest, &left[at..]))
 }
 
 #[cfg(test)]
@@ -58,8 +80,12 @@ mod tests {
 
     #[test]
     fn patterns_match_whole_texts() {
-        assert!(is_match("*", "") && is_match("a*c", "abbc") && is_match("pods/*/cri/*", "pods/a/cri/b/c"));
+        assert!(is_match("*", "") && is_match("a*c", "abbc") && is_match("pods/*/cri/**", "pods/a/cri/b/c"));
+        assert!(
+            is_match("a*", "a") && is_match("**", "a/b") && is_match("a/**/d", "a/b/c/d") && is_match("a*/b", "ax/b")
+        );
         assert!(!is_match("a", "ab") && !is_match("a*c", "abcd") && !is_match("*/x", "a/y"));
+        assert!(!is_match("a/*", "a/b/c") && !is_match("*", "/") && !is_match("a/*/d", "a/b/c/d"));
     }
 
     #[test]

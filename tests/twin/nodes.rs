@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -92,8 +92,8 @@ fn read_env(dir: &Path) -> BTreeMap<String, String> {
 /// A directory with the control plane and both nodes; taken down when dropped.
 pub struct Machine {
     dir: PathBuf,
-    /// The two nodes, ours first.
-    pub nodes: [Arc<Node>; 2],
+    /// The nodes, ours first.
+    pub nodes: Vec<Arc<Node>>,
     /// The API server.
     pub api: Api,
     // Last: the proxies live as long as their runtime of tokio.
@@ -107,6 +107,9 @@ impl Environments {
     fn stop(&self) {
         for part in ["t", "o", "p"] {
             let dir = self.0.join(part);
+            if !dir.exists() {
+                continue;
+            }
             let stopped = script("testenv.sh", &["stop", &path_text(&dir)], &self.0.join("stop.log"));
             if let Err(problem) = stopped {
                 eprintln!("twin: {problem}");
@@ -120,16 +123,16 @@ fn path_text(path: &Path) -> String {
 }
 
 impl Machine {
-    /// Starts everything but the agents.
-    pub fn new() -> Result<Self, String> {
+    /// Starts everything but the agents, with nodes of these sides.
+    pub fn new(sides: &[Side]) -> Result<Self, String> {
         let others = fs::read_dir(DEVICE_PLUGINS).map_or(0, |listed| listed.count());
-        if others > 0 {
+        if others > 0 && sides.contains(&Side::Theirs) {
             return Err(format!("{DEVICE_PLUGINS} is in use: a kubelet runs on this machine, or ran"));
         }
         let base = top().join("target/twin");
         let dir = base.join(std::process::id().to_string());
         fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
-        match Self::within(&dir) {
+        match Self::within(&dir, sides) {
             Ok(machine) => Ok(machine),
             Err(problem) => {
                 Environments(dir).stop();
@@ -138,24 +141,25 @@ impl Machine {
         }
     }
 
-    fn within(dir: &Path) -> Result<Self, String> {
-        let [plane, ours, theirs] = ["p", "o", "t"].map(|part| path_text(&dir.join(part)));
+    fn within(dir: &Path, sides: &[Side]) -> Result<Self, String> {
         let said = |name: &str| dir.join(format!("{name}.log"));
+        let plane = path_text(&dir.join("p"));
         script("cluster.sh", &["plane", &plane], &said("plane"))?;
-        for (node, side) in [(&ours, Side::Ours), (&theirs, Side::Theirs)] {
-            script("testenv.sh", &["start", node], &said(side.word()))?;
-            script("cluster.sh", &["lend", &plane, node, &side.node_name()], &said("lend"))?;
-        }
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let tokio = tokio.map_err(|error| error.to_string())?;
         let protocol = Arc::new(Protocol::load());
+        let mut nodes = vec![];
+        for side in sides {
+            let node = path_text(&dir.join(&side.word()[..1]));
+            script("testenv.sh", &["start", &node], &said(side.word()))?;
+            script("cluster.sh", &["lend", &plane, &node, &side.node_name()], &said("lend"))?;
+            nodes.push(Arc::new(Node::new(Path::new(&node), *side, tokio.handle(), &protocol)));
+        }
         let address = fs::read_to_string(dir.join("p/cluster/admin")).map_err(|error| error.to_string())?;
-        let node = |path: &str, side| Arc::new(Node::new(Path::new(path), side, tokio.handle(), &protocol));
-        let nodes = [node(&ours, Side::Ours), node(&theirs, Side::Theirs)];
         Ok(Self { dir: dir.to_owned(), nodes, api: Api::new(address.trim()), _tokio: tokio })
     }
 
-    /// Starts both agents and waits until both nodes are ready.
+    /// Starts the agents and waits until all nodes are ready.
     pub fn start_agents(&self) -> Result<(), String> {
         for node in &self.nodes {
             node.start_agent()?;
@@ -191,15 +195,44 @@ impl Drop for Machine {
         for node in &self.nodes {
             node.stop_agent();
         }
-        for name in ["kubelet.sock", "kubelet_internal_checkpoint"] {
-            let _ = fs::remove_file(Path::new(DEVICE_PLUGINS).join(name));
+        if self.nodes.iter().any(|node| node.side == Side::Theirs) {
+            for name in ["kubelet.sock", "kubelet_internal_checkpoint"] {
+                let _ = fs::remove_file(Path::new(DEVICE_PLUGINS).join(name));
+            }
+            // The last environment removes the folders that were not there before, once they are empty.
+            let _ = fs::remove_dir(DEVICE_PLUGINS);
         }
-        // The last environment removes the folders that were not there before, once they are empty.
-        let _ = fs::remove_dir(DEVICE_PLUGINS);
         Environments(self.dir.clone()).stop();
         if std::env::var_os("KEEP").is_none() {
             let _ = fs::remove_dir_all(&self.dir);
         }
+    }
+}
+
+/// The place where the plays of one scenario wait for each other before they touch what they share.
+pub struct Meeting {
+    plane: PathBuf,
+    barrier: Barrier,
+    outcome: Mutex<Result<(), String>>,
+}
+
+impl Meeting {
+    /// For all nodes of a machine.
+    pub fn new(machine: &Machine) -> Self {
+        Self { plane: machine.dir.join("p"), barrier: Barrier::new(machine.nodes.len()), outcome: Mutex::new(Ok(())) }
+    }
+
+    /// Ends the API server once all plays are here, and starts it after a time.
+    pub fn api_away(&self, time: Duration) -> Result<(), String> {
+        if self.barrier.wait().is_leader() {
+            let order =
+                |name: &str| script("cluster.sh", &[name, &path_text(&self.plane)], &self.plane.join("order.log"));
+            let stopped = order("stop-api");
+            std::thread::sleep(time);
+            *self.outcome.lock().expect("no holder panics") = stopped.and_then(|()| order("start-api"));
+        }
+        self.barrier.wait();
+        self.outcome.lock().expect("no holder panics").clone()
     }
 }
 
@@ -225,8 +258,17 @@ impl Node {
             fs::create_dir_all(dir.join(folder)).expect("the node's directory is ours");
         }
         let node = Self { side, dir: dir.to_owned(), env, record, agent: Mutex::new(None) };
-        fs::write(dir.join("kubelet.yaml"), node.configuration().to_string()).expect("the node's directory is ours");
+        node.configure(&json!({}));
         node
+    }
+
+    /// Writes the configuration with these fields changed; it counts from the agent's next start.
+    pub fn configure(&self, change: &Value) {
+        let mut configuration = self.configuration();
+        for (field, value) in change.as_object().into_iter().flatten() {
+            configuration[field] = value.clone();
+        }
+        fs::write(self.dir.join("kubelet.yaml"), configuration.to_string()).expect("the node's directory is ours");
     }
 
     /// The same for both agents but for ports and paths.

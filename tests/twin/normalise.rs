@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 /// The keys whose values are sums over all of a container's fields, the random ones included.
 const SUMS: [&str; 1] = ["io.kubernetes.container.hash"];
+/// The keys of what a machine has.
+const OF_MACHINE: [&str; 6] = ["cpuset.cpus", "cpuset.mems", "CapInh", "CapPrm", "CapEff", "CapBnd"];
 /// Volumes with tokens have this name, and five random letters.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
@@ -30,6 +32,9 @@ impl Names {
             pairs.push((subnet.to_owned(), "<ip>"));
         }
         pairs.push((env["CGROUP_ROOT"].clone(), "<cgroup>"));
+        let resolver = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let servers = resolver.lines().filter_map(|line| line.trim().strip_prefix("nameserver "));
+        pairs.extend(servers.map(|server| (server.trim().to_owned(), "<nameserver>")));
         // A name that is part of another one comes later.
         pairs.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         Self(pairs)
@@ -62,8 +67,62 @@ impl Names {
                 word => text.replace(name.as_str(), word),
             };
         }
-        without_shapes(&text)
+        without_shapes(&without_certificates(&text))
     }
+}
+
+/// The facts without what another machine has otherwise: its CPUs and memory, the capabilities that it grants, options of its
+/// kernel, and the sums of images that were made with its compiler.
+pub fn portable(facts: &Value) -> Value {
+    let is_portable = |key: &str, value: &Value| {
+        // Between these it follows from the size of the machine's memory.
+        let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+        let is_score = key == "oom_score_adj" && number.is_some_and(|score| (3..1000).contains(&score));
+        !is_score && !OF_MACHINE.contains(&key)
+    };
+    match facts {
+        Value::Array(items) => items.iter().map(portable).collect(),
+        Value::String(text) => portable_text(text).into(),
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(key, value)| is_portable(key, value));
+            kept.map(|(key, value)| (key.clone(), portable(value))).collect::<Map<_, _>>().into()
+        }
+        other => other.clone(),
+    }
+}
+
+fn portable_text(text: &str) -> String {
+    let text = text.replace(",noswap", "");
+    let text = with_word(&text, "sha256:", 64, u8::is_ascii_hexdigit, "<sum>");
+    // The sizes of file systems in memory without a limit, and what a node has in all.
+    let text = with_word(&text, "size=", 8, u8::is_ascii_digit, "<memory>");
+    with_word(&text, "capacity: ", 10, u8::is_ascii_digit, "<memory>")
+}
+
+/// A text with a word in the place of so many digits, or more, behind some letters.
+fn with_word(text: &str, letters: &str, least: usize, is_digit: impl Fn(&u8) -> bool, word: &str) -> String {
+    let mut parts = text.split(letters);
+    let mut found = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = run(part.as_bytes(), &is_digit);
+        let kept = if digits >= least { format!("{word}{}", &part[digits..]) } else { part.to_owned() };
+        found.push_str(letters);
+        found.push_str(&kept);
+    }
+    found
+}
+
+/// A text with a word in the place of each certificate.
+fn without_certificates(text: &str) -> String {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----";
+    let mut parts = text.split(BEGIN);
+    let mut found = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        found.push_str("<certificate>");
+        found.push_str(part.split_once(END).map_or("", |(_, rest)| rest));
+    }
+    found
 }
 
 fn is_moment(number: &str) -> bool {
@@ -136,6 +195,10 @@ fn shape(text: &str, last: Option<char>, before: &str) -> Option<(usize, &'stati
         return Some((64, "<id>"));
     }
     let digits = run(bytes, u8::is_ascii_digit);
+    // Of a resource of the node, by pods of other scenarios too.
+    if digits > 0 && before.ends_with(", used: ") {
+        return Some((digits, "<used>"));
+    }
     if digits > 3 && bytes[digits..].starts_with(b"->") {
         return Some((digits, "<port>"));
     }
@@ -222,6 +285,26 @@ mod tests {
             ("read tcp 127.0.0.1:39142->127.0.0.1:80".to_owned(), "read tcp 127.0.0.1:<port>->127.0.0.1:80"),
         ] {
             assert_eq!(without_shapes(&text), expected);
+        }
+    }
+
+    #[test]
+    fn certificates_are_replaced() {
+        let one = "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n";
+        assert_eq!(without_certificates(&format!("a\n{one}{one}b")), "a\n<certificate>\n<certificate>\nb");
+    }
+
+    #[test]
+    fn a_record_has_nothing_of_its_machine() {
+        let facts = serde_json::json!({ "a": [{ "cpuset.cpus": "0-1", "oom_score_adj": "998", "x": 1 }], "oom_score_adj": -997 });
+        assert_eq!(portable(&facts), serde_json::json!({ "a": [{ "x": 1 }], "oom_score_adj": -997 }));
+        for (text, expected) in [
+            ("rw,size=24632892k,noswap", "rw,size=<memory>k"),
+            ("rw,size=1024k", "rw,size=1024k"),
+            ("cpu, capacity: 2000; memory, capacity: 25224081408", "cpu, capacity: 2000; memory, capacity: <memory>"),
+            (&format!("sha256:{}@", "0a".repeat(32)), "sha256:<sum>@"),
+        ] {
+            assert_eq!(portable_text(text), expected);
         }
     }
 

@@ -1,45 +1,84 @@
 //! The whole run: every scenario on both nodes at the same time, the differences, and those that are not known.
 //!
-//! `SCENARIOS=a,b*` plays some alone. `JOBS=4` is how many are played at a time. `OUT=<folder>` keeps the facts of both sides.
+//! `SCENARIOS=a,b*` plays some alone. `SEED=1` and `COUNT=40` say which random combinations are played beside the others. `JOBS=4` is how many are played at a time. `OUT=<folder>` keeps the facts of both sides,
+//! and `FACTS=<folder>` compares such facts once more, without any node. `RECORD=1` keeps what upstream's kubelet did in
+//! `recorded/`, with which our node alone is compared at every `make test`: it plays the scenarios of which there is a record, or
+//! those that `SCENARIOS` names.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::compare::{Difference, differences};
-use crate::differences::{Known, is_match};
-use crate::nodes::{Machine, Node, Side, top};
+use crate::differences::{Entry, Known, is_match};
+use crate::generate::{self, fields};
+use crate::nodes::{Machine, Meeting, Side, top};
+use crate::normalise::portable;
 use crate::observe::facts;
 use crate::scenario::{Scenario, read_all};
 use crate::steps::Play;
 
-/// The pause between two looks at what both nodes did.
+/// The pause between two looks at what the nodes did.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
-/// Looks at what both nodes did: late Events come within so many.
+/// Looks at what the nodes did: late Events come within so many.
 const LOOKS_MAX: u32 = 8;
+
+/// Where the other side's facts come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Against {
+    /// From a node beside ours.
+    Upstream,
+    /// From `recorded/`.
+    Recorded,
+}
 
 /// The wishes of the caller, by the environment.
 struct Wishes {
     patterns: Vec<String>,
     jobs: usize,
+    seed: u64,
+    count: usize,
     out: Option<PathBuf>,
+    facts: Option<PathBuf>,
+    record: bool,
+    against: Against,
 }
 
 impl Wishes {
-    fn read() -> Self {
+    fn read(against: Against) -> Self {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
-        let patterns = text("SCENARIOS").split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        let jobs = text("JOBS").parse().unwrap_or(4);
-        Self { patterns, jobs, out: std::env::var_os("OUT").map(PathBuf::from) }
+        let is_recorded = against == Against::Recorded;
+        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        Self {
+            patterns: text("SCENARIOS").split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect(),
+            jobs: text("JOBS").parse().unwrap_or(if is_recorded { 8 } else { 4 }),
+            seed: text("SEED").parse().unwrap_or(1),
+            // No record is made of what a seed yields: each run may take another one.
+            count: text("COUNT").parse().unwrap_or(if is_recorded { 0 } else { 40 }),
+            out: folder("OUT"),
+            facts: folder("FACTS"),
+            record: text("RECORD") == "1",
+            against,
+        }
     }
 
-    fn wants(&self, scenario: &Scenario) -> bool {
-        self.patterns.is_empty() || self.patterns.iter().any(|pattern| is_match(pattern, &scenario.scenario))
+    fn names(&self, scenario: &str) -> bool {
+        self.patterns.is_empty() || self.patterns.iter().any(|pattern| is_match(pattern, scenario))
     }
+
+    fn wants(&self, scenario: &str) -> bool {
+        let needs_record = self.against == Against::Recorded || self.record && self.patterns.is_empty();
+        self.names(scenario) && (!needs_record || recorded(scenario).exists())
+    }
+}
+
+/// The file with what upstream's kubelet did.
+fn recorded(scenario: &str) -> PathBuf {
+    top().join("tests/twin/recorded").join(format!("{scenario}.json"))
 }
 
 /// The outcomes so far.
@@ -52,62 +91,97 @@ struct Outcome {
 }
 
 /// Plays everything; the complaints.
-pub fn run() -> Result<Vec<String>, String> {
-    let wishes = Wishes::read();
+pub fn run(against: Against) -> Result<Vec<String>, String> {
+    let wishes = Wishes::read(against);
     let known = Known::load(top())?;
-    let all = read_all(&top().join("tests/twin/scenarios"))?;
-    let wanted: Vec<&Scenario> = all.iter().filter(|scenario| wishes.wants(scenario)).collect();
+    let outcome = Mutex::new(Outcome::default());
+    match &wishes.facts {
+        Some(folder) => compare_again(folder, &wishes, &known, &outcome)?,
+        None => play_all(&wishes, &known, &outcome)?,
+    }
+    let mut outcome = outcome.into_inner().expect("no holder panics");
+    if wishes.patterns.is_empty() && against == Against::Upstream {
+        let unmet = known
+            .difference
+            .iter()
+            .enumerate()
+            .filter(|(place, entry)| !entry.sometimes && !outcome.met.contains(place));
+        let complaint = |(_, entry): (usize, &Entry)| {
+            format!("tests/twin/differences.toml: {} {} was met nowhere", entry.scenario, entry.path)
+        };
+        let complaints: Vec<String> = unmet.map(complaint).collect();
+        complaints.iter().for_each(|complaint| println!("{complaint}"));
+        outcome.complaints.extend(complaints);
+    }
+    Ok(outcome.complaints)
+}
+
+/// Compares the facts of an earlier run.
+fn compare_again(folder: &Path, wishes: &Wishes, known: &Known, outcome: &Mutex<Outcome>) -> Result<(), String> {
+    let listed = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let names = listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names: BTreeSet<String> = names.filter_map(|name| Some(name.strip_suffix(".ours.json")?.to_owned())).collect();
+    for name in names.iter().filter(|name| wishes.names(name)) {
+        let [ours, theirs] = Side::BOTH.map(|side| read_facts(&facts_file(folder, name, side)));
+        tell(name, "once more", ours.and_then(|ours| Ok(all_differences(&ours, &theirs?))), known, outcome);
+    }
+    Ok(())
+}
+
+/// Several at a time, then those that cannot be played beside others.
+fn play_all(wishes: &Wishes, known: &Known, outcome: &Mutex<Outcome>) -> Result<(), String> {
+    let fields = fields(top())?;
+    let mut wanted = read_all(&top().join("tests/twin/scenarios"))?;
+    wanted.extend(generate::alone(&fields));
+    let sides = if wishes.against == Against::Upstream { &Side::BOTH[..] } else { &[Side::Ours] };
+    let machine = Machine::new(sides)?;
+    machine.start_agents()?;
+    let node = machine.nodes[0].side.node_name();
+    let is_valid = |pod: &Value| machine.api.is_valid_pod(pod, &node);
+    wanted.extend(generate::combined(&fields, wishes.seed, wishes.count, is_valid));
+    wanted.retain(|scenario| wishes.wants(&scenario.scenario));
     if wanted.is_empty() {
         return Err("no scenario has such a name".to_owned());
     }
-    let machine = Machine::new()?;
-    machine.start_agents()?;
-    let outcome = Mutex::new(Outcome::default());
-    let (alone, together): (Vec<&Scenario>, Vec<&Scenario>) =
-        wanted.iter().copied().partition(|scenario| scenario.disturbs_others());
+    let wanted = wanted.iter();
+    let (alone, together): (Vec<&Scenario>, Vec<&Scenario>) = wanted.partition(|scenario| scenario.is_alone());
     for (scenarios, jobs) in [(together, wishes.jobs), (alone, 1)] {
         let queue = Mutex::new(VecDeque::from(scenarios));
         std::thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
                     while let Some(scenario) = next(&queue) {
-                        let played = play(&machine, scenario, &wishes, &known);
-                        tell(scenario, played, &known, &outcome);
+                        let played = play(&machine, scenario, wishes, known);
+                        tell(&scenario.scenario, &scenario.about, played, known, outcome);
                     }
                 });
             }
         });
     }
-    let mut outcome = outcome.into_inner().expect("no holder panics");
-    if wishes.patterns.is_empty() {
-        let unmet = known.difference.iter().enumerate().filter(|(place, _)| !outcome.met.contains(place));
-        let complaint = |(_, entry): (usize, &crate::differences::Entry)| {
-            format!("tests/twin/differences.toml: {} {} was met nowhere", entry.scenario, entry.path)
-        };
-        outcome.complaints.extend(unmet.map(complaint));
-    }
-    Ok(outcome.complaints)
+    Ok(())
 }
 
 fn next<'a>(queue: &Mutex<VecDeque<&'a Scenario>>) -> Option<&'a Scenario> {
     queue.lock().expect("no holder panics").pop_front()
 }
 
-/// One scenario on both nodes at the same time.
+/// One scenario on all nodes at the same time.
 fn play(machine: &Machine, scenario: &Scenario, wishes: &Wishes, known: &Known) -> Result<Vec<Difference>, String> {
-    let plays = std::thread::scope(|scope| {
-        let threads = [0, 1].map(|side| {
-            let node: &Node = &machine.nodes[side];
+    let meeting = Meeting::new(machine);
+    let meeting = &meeting;
+    let plays: Vec<Result<Play, String>> = std::thread::scope(|scope| {
+        let one = |node| {
             scope.spawn(move || {
-                let mut play = Play::new(node, &machine.api, scenario)?;
+                let mut play = Play::new(node, &machine.api, meeting, scenario)?;
                 play.run();
                 Ok(play)
             })
-        });
-        threads.map(|thread| thread.join().unwrap_or_else(|_| Err("the thread panicked".to_owned())))
+        };
+        let threads: Vec<_> = machine.nodes.iter().map(|node| one(&**node)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|played| played.unwrap_or_else(|_| Err("the thread panicked".to_owned()))).collect()
     });
-    let [ours, theirs] = plays;
-    let plays = [ours?, theirs?];
+    let plays: Vec<Play> = plays.into_iter().collect::<Result<_, _>>()?;
     let found = settled(scenario, &plays, known, wishes);
     for play in &plays {
         play.watch.end();
@@ -117,16 +191,19 @@ fn play(machine: &Machine, scenario: &Scenario, wishes: &Wishes, known: &Known) 
 }
 
 /// The differences once late Events and removals are there: looked for until there are none, or for long enough.
-fn settled(scenario: &Scenario, plays: &[Play; 2], known: &Known, wishes: &Wishes) -> Result<Vec<Difference>, String> {
+fn settled(scenario: &Scenario, plays: &[Play], known: &Known, wishes: &Wishes) -> Result<Vec<Difference>, String> {
     let mut looks = 0;
     let mut last = vec![];
     loop {
         std::thread::sleep(LOOK_PERIOD);
         looks += 1;
-        let [ours, theirs] = [&plays[0], &plays[1]].map(facts);
-        let mut found = differences(&ours, &theirs);
-        found.extend(failures(&ours, &theirs));
-        let is_known = |difference: &Difference| known.place(&scenario.scenario, difference).is_some();
+        let ours = facts(&plays[0]);
+        let (ours, theirs) = match plays.get(1) {
+            Some(play) => (ours, facts(play)),
+            None => (portable(&ours), read_facts(&recorded(&scenario.scenario))?),
+        };
+        let found = all_differences(&ours, &theirs);
+        let is_known = |difference: &Difference| !known.places(&scenario.scenario, difference).is_empty();
         let is_settled = found.iter().all(is_known) || looks > 2 && found == last;
         if looks < LOOKS_MAX && !is_settled {
             last = found;
@@ -135,12 +212,33 @@ fn settled(scenario: &Scenario, plays: &[Play; 2], known: &Known, wishes: &Wishe
         if let Some(folder) = &wishes.out {
             fs::create_dir_all(folder).map_err(|error| error.to_string())?;
             for (side, facts) in Side::BOTH.into_iter().zip([&ours, &theirs]) {
-                let file = folder.join(format!("{}.{}.json", scenario.scenario, side.word()));
-                fs::write(file, format!("{facts:#}\n")).map_err(|error| error.to_string())?;
+                write(&facts_file(folder, &scenario.scenario, side), &format!("{facts:#}\n"))?;
             }
+        }
+        if wishes.record {
+            write(&recorded(&scenario.scenario), &format!("{}\n", portable(&theirs)))?;
         }
         return Ok(found);
     }
+}
+
+fn facts_file(folder: &Path, scenario: &str, side: Side) -> PathBuf {
+    folder.join(format!("{scenario}.{}.json", side.word()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read_facts(path: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn all_differences(ours: &Value, theirs: &Value) -> Vec<Difference> {
+    let mut found = differences(ours, theirs);
+    found.extend(failures(ours, theirs));
+    found
 }
 
 /// The steps that failed on both sides in the same way: nothing that was compared after them says anything.
@@ -156,8 +254,7 @@ fn failures(ours: &Value, theirs: &Value) -> Vec<Difference> {
 }
 
 /// One line for the scenario, then the differences that are not known.
-fn tell(scenario: &Scenario, played: Result<Vec<Difference>, String>, known: &Known, outcome: &Mutex<Outcome>) {
-    let name = &scenario.scenario;
+fn tell(name: &str, about: &str, played: Result<Vec<Difference>, String>, known: &Known, outcome: &Mutex<Outcome>) {
     let mut outcome = outcome.lock().expect("no holder panics");
     let found = match played {
         Ok(found) => found,
@@ -169,14 +266,15 @@ fn tell(scenario: &Scenario, played: Result<Vec<Difference>, String>, known: &Kn
     };
     let mut unknown = vec![];
     for difference in found {
-        match known.place(name, &difference) {
-            Some(place) => drop(outcome.met.insert(place)),
-            None => unknown.push(difference),
+        let places = known.places(name, &difference);
+        if places.is_empty() {
+            unknown.push(difference);
         }
+        outcome.met.extend(places);
     }
     match unknown.len() {
         0 => println!("{name}: same"),
-        count => println!("{name}: differs: {count} ({})", scenario.about),
+        count => println!("{name}: differs: {count} ({about})"),
     }
     for Difference { path, ours, theirs } in unknown {
         println!("  {name} {path}\n    ours:   {}\n    theirs: {}", cut(&ours), cut(&theirs));

@@ -16,6 +16,9 @@ pub struct Scenario {
     pub scenario: String,
     /// The sentence that says what of life it is taken from.
     pub about: String,
+    /// It asks more of the machine than others beside it can bear.
+    #[serde(default)]
+    pub alone: bool,
     /// Objects that are made before the pods, in this order.
     #[serde(default)]
     pub objects: Vec<Value>,
@@ -32,6 +35,8 @@ pub struct Scenario {
 pub enum Step {
     /// Waits until pods have the condition `Ready`.
     Ready(Vec<String>),
+    /// Waits until the statuses of pods stay as they are, whatever they are.
+    Settled(Vec<String>),
     /// Waits for a phase.
     Phase {
         /// The pod.
@@ -76,7 +81,38 @@ pub enum Step {
         container: String,
         /// The command.
         command: Vec<String>,
+        /// Text for its standard input.
+        #[serde(default)]
+        input: String,
+        /// Over SPDY, as older clients do, and not over WebSocket.
+        #[serde(default)]
+        spdy: bool,
     },
+    /// Attaches to a container until its output ends.
+    Attach {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+        /// Text for its standard input.
+        #[serde(default)]
+        input: String,
+        /// Over SPDY.
+        #[serde(default)]
+        spdy: bool,
+    },
+    /// Asks a web server in the pod through a forwarded port.
+    Forward {
+        /// The pod.
+        pod: String,
+        /// The port in the pod.
+        port: u16,
+        /// Over SPDY.
+        #[serde(default)]
+        spdy: bool,
+    },
+    /// Looks at the node's objects and endpoints.
+    Node {},
     /// Reads a container's log.
     Logs {
         /// The pod.
@@ -91,6 +127,10 @@ pub enum Step {
     Agent(Order),
     /// Ends or starts the runtime.
     Runtime(Order),
+    /// Ends the API server, and starts it after so many seconds.
+    Api(f64),
+    /// Starts the node agent with changed fields of its configuration, until the end of the scenario.
+    Configure(Value),
     /// Deletes pods.
     Delete {
         /// The pod; all without one.
@@ -132,6 +172,9 @@ pub struct Patch {
     /// The subresource that is patched.
     #[serde(default)]
     pub subresource: Option<String>,
+    /// Nothing is done to a pod that has ended.
+    #[serde(default)]
+    pub unless_over: bool,
     /// The strategic merge patch.
     pub merge: Value,
 }
@@ -151,10 +194,14 @@ impl Scenario {
         self.steps.clone()
     }
 
-    /// Whether it ends a program that other scenarios of the node need.
-    pub fn disturbs_others(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Agent(_) | Step::Runtime(_)))
+    /// Whether it ends a program that other scenarios of the node need, or sees what they do.
+    pub fn is_alone(&self) -> bool {
+        self.alone || self.steps.iter().any(is_for_one)
     }
+}
+
+fn is_for_one(step: &Step) -> bool {
+    matches!(step, Step::Agent(_) | Step::Runtime(_) | Step::Api(_) | Step::Configure(_) | Step::Node {})
 }
 
 /// The scenarios in the text of a file.
@@ -229,7 +276,7 @@ mod tests {
         let found = parse(text).expect("two scenarios");
         assert_eq!(found.len(), 2);
         assert!(matches!(found[0].all_steps()[..], [Step::Ready(_), Step::Delete { .. }]));
-        assert!(found[1].disturbs_others() && !found[0].disturbs_others());
+        assert!(found[1].is_alone() && !found[0].is_alone());
     }
 
     #[test]

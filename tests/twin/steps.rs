@@ -1,20 +1,25 @@
 //! The steps of a scenario on one node. A step that fails is a fact like others: the next step follows.
 
-use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::api::{Api, Watch};
-use crate::nodes::{Node, assets};
-use crate::observe::files;
+use crate::nodes::{Meeting, Node};
+use crate::observe::{files, node};
 use crate::scenario::{Order, Patch, Scenario, Step, with_node};
+use crate::settle::settle_time;
+use crate::streams;
 
 /// How long a step waits for what it waits for.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Looks at the files of a pod until two of them are the same.
 const LOOKS_MAX: usize = 5;
+/// The time in which the controllers bind the claims that have a volume.
+const BINDING_TIME: Duration = Duration::from_secs(4);
+/// How long a pod may take to settle.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(75);
 /// How long the end of the pods that are left may take.
 const END_PATIENCE: Duration = Duration::from_secs(150);
 
@@ -24,6 +29,10 @@ pub struct Play<'a> {
     pub node: &'a Node,
     /// The API server.
     pub api: &'a Api,
+    /// The place where this scenario's plays wait for each other.
+    meeting: &'a Meeting,
+    /// The agent has another configuration than at first.
+    is_configured: bool,
     /// The scenario.
     pub scenario: &'a Scenario,
     /// Its namespace here.
@@ -34,13 +43,13 @@ pub struct Play<'a> {
     pub outcomes: serde_json::Map<String, Value>,
     /// The files of each pod before its deletion.
     pub files: serde_json::Map<String, Value>,
-    /// The pods that a step deleted: the watch may not have heard of it yet.
-    deleted: BTreeSet<String>,
+    /// The pods that were deleted, and when: the watch may not have heard of it yet.
+    deleted: BTreeMap<String, Instant>,
 }
 
 impl<'a> Play<'a> {
     /// A namespace for the scenario, with the account that pods need.
-    pub fn new(node: &'a Node, api: &'a Api, scenario: &'a Scenario) -> Result<Self, String> {
+    pub fn new(node: &'a Node, api: &'a Api, meeting: &'a Meeting, scenario: &'a Scenario) -> Result<Self, String> {
         let namespace = node.side.namespace(&scenario.scenario);
         api.post("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } }))?;
         let deadline = Instant::now() + PATIENCE;
@@ -56,12 +65,14 @@ impl<'a> Play<'a> {
         Ok(Self {
             node,
             api,
+            meeting,
+            is_configured: false,
             scenario,
             namespace,
             watch,
             outcomes: serde_json::Map::new(),
             files: serde_json::Map::new(),
-            deleted: BTreeSet::new(),
+            deleted: BTreeMap::new(),
         })
     }
 
@@ -72,6 +83,13 @@ impl<'a> Play<'a> {
             let path = collection(&self.namespace, object["apiVersion"].as_str(), object["kind"].as_str());
             self.note("objects", self.api.post(&path, &object).map(|_| Value::Null));
         }
+        if self.scenario.objects.iter().any(|object| object["kind"] == "PersistentVolumeClaim") {
+            std::thread::sleep(BINDING_TIME);
+        }
+        // Another configuration counts for the pods from their beginning.
+        let steps = self.scenario.all_steps();
+        let first = usize::from(matches!(steps.first(), Some(Step::Configure(_))));
+        self.go_through(&steps[..first], 0);
         for pod in &self.scenario.pods {
             let mut pod = with_node(pod, &self.node.side.node_name());
             pod["apiVersion"] = json!("v1");
@@ -80,13 +98,16 @@ impl<'a> Play<'a> {
             let made = self.api.post(&format!("/api/v1/namespaces/{}/pods", self.namespace), &pod);
             self.note("pods", made.map(|_| Value::Null));
         }
-        for (number, step) in self.scenario.all_steps().iter().enumerate() {
-            let outcome = self.step(step);
-            let name = format!("{number}-{}", word(step));
-            self.note(&name, outcome);
-        }
+        self.go_through(&steps[first..], first);
         let outcome = self.end();
         self.note("end", outcome);
+    }
+
+    fn go_through(&mut self, steps: &[Step], first: usize) {
+        for (number, step) in steps.iter().enumerate() {
+            let outcome = self.step(step);
+            self.note(&format!("{}-{}", first + number, word(step)), outcome);
+        }
     }
 
     /// Nothing is noted of a success that says nothing.
@@ -102,6 +123,11 @@ impl<'a> Play<'a> {
     fn step(&mut self, step: &Step) -> Result<Value, String> {
         match step {
             Step::Ready(pods) => self.all(pods, "ready", |pod| condition(pod, "Ready") == Some("True")),
+            Step::Settled(pods) => {
+                let deadline = Instant::now() + SETTLE_PATIENCE;
+                pods.iter().for_each(|pod| self.wait_settled(pod, deadline));
+                Ok(Value::Null)
+            }
             Step::Phase { pod, is } => self.wait(pod, is, |pod| pod["status"]["phase"] == is.as_str()),
             Step::Restarts { pod, container, least } => self.wait(pod, "restarted", |pod| {
                 container_status(pod, container)["restartCount"].as_u64().is_some_and(|count| count >= *least)
@@ -115,7 +141,16 @@ impl<'a> Play<'a> {
             }
             Step::Patch(patch) => self.patch(patch),
             Step::Debug { pod, container } => self.debug(pod, container),
-            Step::Exec { pod, container, command } => self.exec(pod, container, command),
+            Step::Exec { pod, container, command, input, spdy } => {
+                let words = ["exec", "-i", pod, "-c", container, "--"];
+                let command = command.iter().map(String::as_str);
+                streams::kubectl(self, words.into_iter().chain(command), input, *spdy)
+            }
+            Step::Attach { pod, container, input, spdy } => {
+                streams::kubectl(self, ["attach", "-i", "--quiet", pod, "-c", container], input, *spdy)
+            }
+            Step::Forward { pod, port, spdy } => streams::forward(self, pod, *port, *spdy),
+            Step::Node {} => Ok(node::facts(self.api, &self.node.side.node_name(), &self.namespace)),
             Step::Logs { pod, container, options } => {
                 let path = format!("{}/log?container={container}&{options}", self.pod_path(pod));
                 let (status, text) = self.api.text(&path);
@@ -123,6 +158,8 @@ impl<'a> Play<'a> {
             }
             Step::Agent(order) => self.agent(*order),
             Step::Runtime(order) => self.runtime(*order),
+            Step::Api(seconds) => self.meeting.api_away(Duration::from_secs_f64(*seconds)).map(|()| Value::Null),
+            Step::Configure(change) => self.configure(change),
             Step::Delete { pod, grace } => self.delete(pod.as_deref(), *grace),
             Step::Gone(pods) => {
                 let deadline = Instant::now() + PATIENCE;
@@ -150,6 +187,20 @@ impl<'a> Play<'a> {
         Err(format!("{pod} did not become {what}"))
     }
 
+    /// A pod that never settles is compared as it is.
+    fn wait_settled(&self, pod: &str, deadline: Instant) {
+        let mut last = (Value::Null, Instant::now());
+        while Instant::now() < deadline {
+            let pod = self.watch.newest(pod).unwrap_or_default();
+            if pod["status"] != last.0 {
+                last = (pod["status"].clone(), Instant::now());
+            } else if settle_time(&pod).is_some_and(|time| last.1.elapsed() > time) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     fn wait_gone(&self, pod: &str, deadline: Instant) -> Result<Value, String> {
         while self.watch.newest(pod).is_some() {
             if Instant::now() > deadline {
@@ -162,6 +213,10 @@ impl<'a> Play<'a> {
 
     fn patch(&self, patch: &Patch) -> Result<Value, String> {
         let merge = with_node(&patch.merge, &self.node.side.node_name());
+        let pod = patch.pod.as_deref().and_then(|pod| self.watch.newest(pod)).unwrap_or_default();
+        if patch.unless_over && (pod["status"]["phase"] == "Failed" || pod["status"]["phase"] == "Succeeded") {
+            return Ok(Value::Null);
+        }
         let mut path = match (&patch.pod, &patch.name) {
             (Some(pod), _) => self.pod_path(pod),
             (None, Some(name)) => {
@@ -179,20 +234,6 @@ impl<'a> Play<'a> {
         let container = with_node(container, &self.node.side.node_name());
         let patch = json!({ "spec": { "ephemeralContainers": [container] } });
         Ok(refusal(self.api.patch(&format!("{}/ephemeralcontainers", self.pod_path(pod)), &patch)))
-    }
-
-    fn exec(&self, pod: &str, container: &str, command: &[String]) -> Result<Value, String> {
-        let output = Command::new(assets().join("kubectl"))
-            .arg("--kubeconfig")
-            .arg(self.node.dir.join("cluster/pki/admin.conf"))
-            .args(["--cache-dir", "/dev/null", "-n", &self.namespace, "exec", pod, "-c", container, "--"])
-            .args(command)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| error.to_string())?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let status = output.status.code();
-        Ok(json!({ "status": status, "output": text(&output.stdout), "errors": text(&output.stderr) }))
     }
 
     fn agent(&self, order: Order) -> Result<Value, String> {
@@ -215,6 +256,28 @@ impl<'a> Play<'a> {
         Ok(Value::Null)
     }
 
+    fn configure(&mut self, change: &Value) -> Result<Value, String> {
+        self.is_configured = true;
+        self.node.configure(change);
+        self.agent(Order::Restart)?;
+        self.wait_node_ready().map(|()| Value::Null)
+    }
+
+    /// Whether the agent that runs now has said that the node is ready: its new time of a heartbeat does.
+    fn wait_node_ready(&self) -> Result<(), String> {
+        let path = format!("/api/v1/nodes/{}", self.node.side.node_name());
+        let began = Instant::now();
+        // An agent says so with its first heartbeat, and what an earlier one said counts for nothing.
+        while began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_secs(1));
+            let node = self.api.get(&path).unwrap_or_default();
+            if began.elapsed() > Duration::from_secs(8) && condition(&node, "Ready") == Some("True") {
+                return Ok(());
+            }
+        }
+        Err("the node did not become ready".to_owned())
+    }
+
     /// The files of pods are looked at just before their deletion.
     fn delete(&mut self, pod: Option<&str>, grace: Option<u64>) -> Result<Value, String> {
         let pods = pod.map_or_else(|| self.scenario.pod_names(), |pod| vec![pod.to_owned()]);
@@ -222,7 +285,7 @@ impl<'a> Play<'a> {
             self.look_at_files(pod);
         }
         for pod in &pods {
-            self.deleted.insert(pod.clone());
+            self.deleted.entry(pod.clone()).or_insert_with(Instant::now);
             self.api.delete(&self.pod_path(pod), grace)?;
         }
         Ok(Value::Null)
@@ -230,7 +293,7 @@ impl<'a> Play<'a> {
 
     fn look_at_files(&mut self, pod: &str) {
         let Some(object) = self.watch.newest(pod) else { return };
-        if !object["metadata"]["deletionTimestamp"].is_null() || self.deleted.contains(pod) {
+        if !object["metadata"]["deletionTimestamp"].is_null() || self.deleted.contains_key(pod) {
             return;
         }
         let mut last = Value::Null;
@@ -247,6 +310,12 @@ impl<'a> Play<'a> {
         self.files.insert(pod.to_owned(), last);
     }
 
+    /// How long a pod took from its deletion until it was gone, in seconds.
+    pub fn end_time(&self, pod: &str) -> Option<f64> {
+        let time = self.watch.gone_at(pod)?.checked_duration_since(*self.deleted.get(pod)?)?;
+        Some((time.as_secs_f64() * 10.0).round() / 10.0)
+    }
+
     /// Deletes the pods that are left, and waits until all are gone.
     fn end(&mut self) -> Result<Value, String> {
         let deadline = Instant::now() + END_PATIENCE;
@@ -254,11 +323,17 @@ impl<'a> Play<'a> {
         if !self.node.agent_lives() {
             self.node.start_agent()?;
         }
+        if self.is_configured {
+            self.node.configure(&json!({}));
+            self.agent(Order::Restart)?;
+            self.wait_node_ready()?;
+        }
         let pods = self.scenario.pod_names();
         for pod in &pods {
-            let left = self.watch.newest(pod).filter(|_| !self.deleted.contains(pod));
+            let left = self.watch.newest(pod).filter(|_| !self.deleted.contains_key(pod));
             if left.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
                 self.look_at_files(pod);
+                self.deleted.insert(pod.clone(), Instant::now());
                 // A pod may go by itself meanwhile.
                 self.api
                     .delete(&self.pod_path(pod), None)
@@ -277,6 +352,7 @@ fn refusal(answer: Result<Value, String>) -> Value {
 fn word(step: &Step) -> &'static str {
     match step {
         Step::Ready(_) => "ready",
+        Step::Settled(_) => "settled",
         Step::Phase { .. } => "phase",
         Step::Restarts { .. } => "restarts",
         Step::Waiting { .. } => "waiting",
@@ -284,9 +360,14 @@ fn word(step: &Step) -> &'static str {
         Step::Patch(_) => "patch",
         Step::Debug { .. } => "debug",
         Step::Exec { .. } => "exec",
+        Step::Attach { .. } => "attach",
+        Step::Forward { .. } => "forward",
+        Step::Node {} => "node",
         Step::Logs { .. } => "logs",
         Step::Agent(_) => "agent",
         Step::Runtime(_) => "runtime",
+        Step::Api(_) => "api",
+        Step::Configure(_) => "configure",
         Step::Delete { .. } => "delete",
         Step::Gone(_) => "gone",
     }

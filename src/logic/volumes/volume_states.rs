@@ -30,8 +30,7 @@ const RETRY: BackoffPolicy = BackoffPolicy {
 };
 /// A task that takes longer is said to hang.
 pub const HANGS_AFTER: Duration = Duration::from_secs(30);
-/// How long a failure that is told at once waits for mounts beside it, which it would name as missing too. Upstream looks
-/// every 300 ms.
+/// How long a failure waits for mounts beside it, which it would name as missing too. Upstream looks every 300 ms.
 const BESIDE: Duration = Duration::from_secs(1);
 /// When to ask again about a task that hangs.
 const HANG_RETRY: Duration = Duration::from_secs(10);

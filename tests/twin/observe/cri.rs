@@ -77,7 +77,7 @@ fn facts(calls: &[&Call]) -> Value {
             order.push(format!("{}{status}", call.method));
         }
         if of_method.len() < REQUESTS_MAX {
-            of_method.push(with_sorted_variables(&call.request));
+            of_method.push(with_sorted_lists(&call.request));
         }
     }
     // Probes come in no order.
@@ -87,9 +87,13 @@ fn facts(calls: &[&Call]) -> Value {
     json!({ "order": folded(order), "calls": requests })
 }
 
-/// The request with its variables by name: upstream's have the order of a Go map, which is another one each time.
-fn with_sorted_variables(request: &Value) -> Value {
+/// The request with its variables by name, and the resolver's options: upstream's have the order of a Go map, which is
+/// another one each time.
+fn with_sorted_lists(request: &Value) -> Value {
     let mut request = request.clone();
+    if let Some(options) = request.pointer_mut("/config/dns_config/options").and_then(Value::as_array_mut) {
+        options.sort_by_cached_key(Value::to_string);
+    }
     if let Some(variables) = request.pointer_mut("/config/envs").and_then(Value::as_array_mut) {
         for variable in variables.iter_mut() {
             // Bytes in the protocol, and text in nearly all pods.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// The failures of a probe that count.
+use crate::compare::FEW;
+
+/// Fewer failures of a probe count for nothing where the other node tells of none: it meets a program that only starts.
 const UNHEALTHY_MIN: u64 = 5;
 
 /// The Events about one pod, of a list of the API server.
@@ -18,7 +20,8 @@ pub fn of_pod(list: &Value, pod: &str) -> Value {
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         // The API server was slow, which says nothing of the agent.
-        if event["message"].as_str().is_some_and(|message| message.contains("failed to sync")) {
+        let is_late = |message: &str| message.contains("failed to sync") || message.contains("\" not registered");
+        if event["message"].as_str().is_some_and(is_late) {
             continue;
         }
         let key = format!("{} {}", text(&event["reason"]), text(&object["fieldPath"]));
@@ -27,8 +30,28 @@ pub fn of_pod(list: &Value, pod: &str) -> Value {
         messages.insert(text(&event["message"]));
         *count += event["count"].as_u64().unwrap_or(1);
     }
-    // When a probe meets a program that only starts is a matter of moments.
-    found.retain(|key, (.., count)| !key.starts_with("Unhealthy") || *count >= UNHEALTHY_MIN);
-    let facts = |(kinds, messages, count): (BTreeSet<String>, BTreeSet<String>, u64)| json!({ "type": kinds, "messages": messages, "count": if count > 1 { "more" } else { "1" } });
-    found.into_iter().map(|(key, event)| (key, facts(event))).collect::<serde_json::Map<_, _>>().into()
+    for (key, (_, messages, _)) in &mut found {
+        if key.starts_with("Unhealthy") && !messages.iter().all(|message| is_passing(message)) {
+            messages.retain(|message| !is_passing(message));
+        }
+    }
+    let facts = |key: &str, (kinds, messages, count): (BTreeSet<String>, BTreeSet<String>, u64)| {
+        let mut facts = json!({ "type": kinds, "messages": messages, "count": if count > 1 { "more" } else { "1" } });
+        if key.starts_with("Unhealthy") && count < UNHEALTHY_MIN {
+            facts[FEW] = true.into();
+        }
+        facts
+    };
+    found.into_iter().map(|(key, event)| (key.clone(), facts(&key, event))).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// Whether a probe met a container that begins or ends just then.
+fn is_passing(message: &str) -> bool {
+    const WORDS: [&str; 4] = [
+        "container is in CONTAINER_EXITED state",
+        "no running task found",
+        "failed to connect service",
+        "Client.Timeout exceeded",
+    ];
+    WORDS.iter().any(|words| message.contains(words))
 }

@@ -1,5 +1,6 @@
 //! A pod's files on its node: its directory, its logs, its cgroups, and facts of its first processes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -80,7 +81,7 @@ fn walk(folder: &Path, below: &str, with_contents: bool, found: &mut Map<String,
         // Each run of a container has a termination log of a random name.
         let is_random =
             below.starts_with("containers/") && name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let shown = if is_random { "<random>".to_owned() } else { name };
+        let shown = if is_random { "<random>".to_owned() } else { folded(name) };
         let path = if below.is_empty() { shown } else { format!("{below}/{shown}") };
         if found.len() >= ENTRIES_MAX {
             return;
@@ -91,6 +92,12 @@ fn walk(folder: &Path, below: &str, with_contents: bool, found: &mut Map<String,
             walk(&entry.path(), &path, with_contents, found);
         }
     }
+}
+
+/// The logs of all restarts have one name: how many there are by a moment is a matter of time.
+fn folded(name: String) -> String {
+    let number = name.strip_suffix(".log").and_then(|number| number.parse::<u32>().ok());
+    if number.is_some_and(|number| number > 0) { "<restart>.log".to_owned() } else { name }
 }
 
 /// Volumes that agents fill are entered, those that only are mounted here are not.
@@ -135,17 +142,18 @@ fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The links of `/var/log/containers` whose names begin so.
+/// The links of `/var/log/containers` whose names begin so: their targets, by their names without the container's ID.
 fn links(beginning: &str) -> Value {
-    let mut found = Map::new();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for entry in fs::read_dir("/var/log/containers").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(beginning) {
-            let target = fs::read_link(entry.path()).map(|target| target.display().to_string()).unwrap_or_default();
-            found.insert(name, target.into());
+        if let Some((name, _id)) = name.rsplit_once('-').filter(|(name, _)| name.starts_with(beginning)) {
+            let target = fs::read_link(entry.path()).unwrap_or_default();
+            let file = folded(target.file_name().unwrap_or_default().to_string_lossy().into_owned());
+            found.entry(name.to_owned()).or_default().insert(target.with_file_name(file).display().to_string());
         }
     }
-    found.into()
+    found.into_iter().map(|(name, targets)| (name, targets.into_iter().collect())).collect::<Map<_, _>>().into()
 }
 
 /// The mounts below a folder: the type of the file system and its options.
@@ -193,7 +201,7 @@ fn hierarchies() -> Vec<PathBuf> {
     let below = fs::read_dir(top).into_iter().flatten().flatten().map(|entry| entry.path());
     let all = std::iter::once(top.to_owned()).chain(below).filter_map(|path| fs::canonicalize(path).ok());
     let is_one = |path: &PathBuf| path.join("cgroup.procs").exists();
-    let unique: std::collections::BTreeSet<PathBuf> = all.filter(is_one).collect();
+    let unique: BTreeSet<PathBuf> = all.filter(is_one).collect();
     unique.into_iter().collect()
 }
 

@@ -3,6 +3,7 @@
 mod cri;
 mod events;
 pub mod files;
+pub mod node;
 mod status;
 
 use serde_json::{Map, Value, json};
@@ -22,6 +23,7 @@ pub fn facts(play: &Play) -> Value {
             "status": status::of_pod(&seen, &pod),
             "events": events::of_pod(&events, &pod),
             "files": play.files.get(&pod).cloned().unwrap_or_default(),
+            "gone (seconds)": play.end_time(&pod),
         });
         pods.insert(pod, facts);
     }

@@ -13,6 +13,9 @@ use crate::api::Seen;
 
 const LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
 
+/// The reasons of a container whose image cannot be pulled, in turn.
+const PULL_FAILED: [&str; 2] = ["ErrImagePull", "ImagePullBackOff"];
+
 /// The facts of one pod.
 pub fn of_pod(seen: &[Seen], pod: &str) -> Value {
     let of_pod: Vec<&Seen> = seen.iter().filter(|(_, object)| object["metadata"]["name"] == pod).collect();
@@ -32,7 +35,31 @@ pub fn of_pod(seen: &[Seen], pod: &str) -> Value {
     if phases.last().is_some_and(|last| last == "Succeeded" || last == "Failed") {
         phases.retain(|phase| phase != "Running");
     }
+    let [before, gone] = [before, gone].map(|status| status.map(with_folded_tries));
     json!({ "before the deletion": before, "at the end": gone, "phases": phases, "states": states })
+}
+
+/// A status in which all later tries are the same: how many there are by a moment, and whether one is under way, is a matter
+/// of time.
+fn with_folded_tries(mut status: Value) -> Value {
+    for list in LISTS {
+        for one in status.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let is_restarted = one["restartCount"].as_u64().is_some_and(|count| count > 1);
+            if is_restarted {
+                one["restartCount"] = "more".into();
+            }
+            let Some(waiting) = one.pointer_mut("/state/waiting") else { continue };
+            let message = waiting["message"].as_str().unwrap_or_default();
+            if is_restarted && let Some((_, rest)) = message.split_once(" restarting failed container=") {
+                waiting["message"] = format!("back-off <pause> restarting failed container={rest}").into();
+            } else if PULL_FAILED.iter().any(|reason| waiting["reason"] == *reason) {
+                let cause = message.split_once(": ErrImagePull: ").map_or(message, |(_, cause)| cause).to_owned();
+                waiting["message"] = cause.into();
+                waiting["reason"] = PULL_FAILED.join(" or ").into();
+            }
+        }
+    }
+    status
 }
 
 fn push_new(sequence: &mut Vec<String>, word: String) {
@@ -54,6 +81,23 @@ fn state_word(state: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn later_tries_are_folded() {
+        let of = |count: u64, pause: &str| {
+            let message = format!("back-off {pause} restarting failed container=c pod=p");
+            let state = json!({ "waiting": { "message": message } });
+            with_folded_tries(json!({ "containerStatuses": [{ "restartCount": count, "state": state }] }))
+        };
+        assert_eq!(of(2, "20s"), of(5, "2m40s"));
+        assert_ne!(of(1, "10s"), of(2, "10s"));
+        let pull = |reason: &str, message: &str| {
+            let state = json!({ "waiting": { "reason": reason, "message": message } });
+            with_folded_tries(json!({ "containerStatuses": [{ "state": state }] }))
+        };
+        let pause = "Back-off pulling image \"a\": ErrImagePull: refused";
+        assert_eq!(pull("ErrImagePull", "refused"), pull("ImagePullBackOff", pause));
+    }
 
     #[test]
     fn a_life_is_told_by_its_changes() {

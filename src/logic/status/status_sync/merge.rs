@@ -45,7 +45,7 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool, gates: StatusGate
         qos_class: own.qos_class.clone().or_else(|| api.qos_class.clone()),
         start_time: api.start_time.clone().or_else(|| own.start_time.clone()),
         observed_generation: own.observed_generation.max(api.observed_generation),
-        // What a running pod has is known, also where that is nothing to tell of.
+        // The resources of a running pod are known, also where there is nothing to tell of.
         resources: own.resources.clone().or_else(|| api.resources.clone().filter(|_| self::phase(own) != RUNNING)),
         allocated_resources: own.allocated_resources.clone().or_else(|| api.allocated_resources.clone()),
         extended_resource_claim_status: api.extended_resource_claim_status.clone(),

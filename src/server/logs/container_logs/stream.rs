@@ -64,8 +64,8 @@ impl Reader {
                     Err(error) => Err(error.to_string()),
                 },
                 Stage::Over => {
-                    // The last bytes go out before the end does. In one TLS record with it they are lost to readers who, as
-                    // the API server of a log over WebSocket, drop what comes together with the end.
+                    // The last bytes go out before the end does. In one TLS record with it they would be lost over WebSocket:
+                    // the API server drops what it reads together with the end.
                     tokio::task::yield_now().await;
                     return None;
                 }

@@ -84,7 +84,7 @@ fn of_each_field_the_agents_own_counts_and_the_api_servers_where_it_has_none() {
     assert_eq!(kept, expected);
 }
 
-/// What a pod asked for is shown until it runs; of one that runs only what is in force.
+/// A status has the resources that the pod asked for until it runs; then it has those that are in force.
 #[test]
 fn resources_that_are_not_in_force_go_once_the_pod_runs() {
     let asked = json!({"requests": {"ephemeral-storage": "1Gi"}});
