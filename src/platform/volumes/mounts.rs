@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -16,6 +17,9 @@ use crate::platform::files::safe_path::{Directory, segment};
 
 /// More mounts on one point than this are not ours.
 const STACK_MAX: usize = 32;
+/// Tries to unmount what is in use, and the pause between them: long enough for a new process to become its program.
+const BUSY_TRIES: usize = 5;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The option of a memory file system that is never written to a swap device (Linux 6.4).
 const NOSWAP: &str = "noswap";
@@ -86,13 +90,19 @@ pub(super) fn make_read_only(parent: &Directory, name: &str) -> io::Result<()> {
 /// Unmounts all that is mounted on a name directly below; says how many there were. A link of that name is not followed.
 pub(super) fn unmount_all(parent: &Directory, name: &str) -> io::Result<usize> {
     let path = format!("{}/{}", by_descriptor(parent), segment(name)?);
-    for count in 0..STACK_MAX {
+    let (mut count, mut busy) = (0, 0);
+    while count < STACK_MAX {
         match umount2(path.as_str(), MntFlags::UMOUNT_NOFOLLOW) {
-            Ok(()) => {}
+            Ok(()) => count += 1,
             // The kernel says so of what is no mount point, and of nothing at all.
             Err(Errno::EINVAL | Errno::ENOENT) => return Ok(count),
             // A caller without the right to mount has mounted nothing.
             Err(Errno::EPERM) if !is_mounted(parent, name)? => return Ok(count),
+            // A process that the agent just made has copies of all descriptors until its program begins.
+            Err(Errno::EBUSY) if busy < BUSY_TRIES => {
+                busy += 1;
+                std::thread::sleep(BUSY_PAUSE);
+            }
             Err(errno) => return Err(errno.into()),
         }
     }
