@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ use crate::proxy::{self, Record};
 
 /// Upstream's kubelet listens here, whatever its root directory is.
 const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
+/// Machines that this process has made.
+static MACHINES: AtomicUsize = AtomicUsize::new(0);
 /// How long a node may take to become ready, or an agent to end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -130,7 +133,9 @@ impl Machine {
             return Err(format!("{DEVICE_PLUGINS} is in use: a kubelet runs on this machine, or ran"));
         }
         let base = top().join("target/twin");
-        let dir = base.join(std::process::id().to_string());
+        // Tests of one process run side by side.
+        let number = MACHINES.fetch_add(1, Ordering::Relaxed);
+        let dir = base.join(format!("{}.{number}", std::process::id()));
         fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
         match Self::within(&dir, sides) {
             Ok(machine) => Ok(machine),
