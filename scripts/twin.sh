@@ -8,7 +8,8 @@
 # JOBS=<count>                 plays so many at a time (default 4)
 # OUT=<folder>                 keeps the facts of both nodes as JSON, two files a scenario
 # KEEP=1                       keeps the nodes' files and logs, in target/twin
-# RECORD=1                     keeps upstream's side in tests/twin/recorded: of the scenarios that are there, or of SCENARIOS
+# RECORD=1                     keeps upstream's side in tests/twin/recorded: of the scenarios that are there, or of SCENARIOS;
+#                              always with the containerd of the PATH
 #
 # Installs with apt-get the packages that `make run` needs, where they are missing; says which before it does.
 set -euo pipefail
@@ -38,6 +39,7 @@ main() {
     done
     [ -z "${PODWRIGHT:-}" ] || [ -x "$PODWRIGHT" ] || die "PODWRIGHT=$PODWRIGHT is no program"
     check_rust
+    if [ "${RECORD:-0}" = 1 ]; then export CONTAINERD=""; fi
     install_packages
     check_compiler
     scripts/images.sh "$PWD/target/images/images.tar"

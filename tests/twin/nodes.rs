@@ -67,6 +67,11 @@ pub fn assets() -> PathBuf {
 
 /// Calls a script; fails with its words.
 fn script(name: &str, arguments: &[&str], said_path: &Path) -> Result<(), String> {
+    script_with(name, arguments, said_path, &[])
+}
+
+/// Calls a script with these variables beside its environment.
+fn script_with(name: &str, arguments: &[&str], said_path: &Path, variables: &[(&str, &str)]) -> Result<(), String> {
     // Through a file: a program that was started inherits the pipe, and reading would not end.
     let said = File::create(said_path).map_err(|error| error.to_string())?;
     let again = said.try_clone().map_err(|error| error.to_string())?;
@@ -75,6 +80,7 @@ fn script(name: &str, arguments: &[&str], said_path: &Path) -> Result<(), String
         .current_dir(top())
         .env("OWNER", std::process::id().to_string())
         .env("IMAGES", top().join("target/images/images.tar"))
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(said)
         .stderr(again)
@@ -153,10 +159,12 @@ impl Machine {
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let tokio = tokio.map_err(|error| error.to_string())?;
         let protocol = Arc::new(Protocol::load());
+        // The records tell what the PATH's runtime was asked and answered, whichever one CONTAINERD names.
+        let runtime: &[_] = if sides.contains(&Side::Theirs) { &[] } else { &[("CONTAINERD", "")] };
         let mut nodes = vec![];
         for side in sides {
             let node = path_text(&dir.join(&side.word()[..1]));
-            script("testenv.sh", &["start", &node], &said(side.word()))?;
+            script_with("testenv.sh", &["start", &node], &said(side.word()), runtime)?;
             script("cluster.sh", &["lend", &plane, &node, &side.node_name()], &said("lend"))?;
             nodes.push(Arc::new(Node::new(Path::new(&node), *side, tokio.handle(), &protocol)));
         }

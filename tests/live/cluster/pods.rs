@@ -173,6 +173,13 @@ fn a_status_that_the_api_server_refuses_holds_up_no_deletion() {
     });
     cluster.apply_object(&policy);
     cluster.apply_object(&binding);
+    // The API server holds to a policy some time after it has taken it.
+    cluster.create_pod(pod("tried", &[forever("main")]));
+    let success = r#"{"status":{"phase":"Succeeded"}}"#;
+    let attempt = ["patch", "pod", "tried", "--subresource=status", "--dry-run=server", "-p", success];
+    cluster.eventually("the policy counts", || {
+        cluster.try_kubectl(&attempt).is_err_and(|said| said.contains("nothing may succeed here")).then_some(())
+    });
     let ends = with(pod("refused", &[shell("main", "exit 0")]), json!({ "spec": { "restartPolicy": "Never" } }));
     cluster.create_pod(ends);
     cluster.eventually("the refusal is told", || {
