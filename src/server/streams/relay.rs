@@ -84,7 +84,8 @@ where
     }
 }
 
-/// The runtime's side, counted.
+/// The runtime's side, counted. A reset counts as the end: a runtime that closes over bytes that it did not read resets the
+/// connection behind its last words, which the client is still to have.
 struct Counted<S> {
     inner: S,
     traffic: Arc<Traffic>,
@@ -94,24 +95,28 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        if let Poll::Ready(outcome) = &read {
+        if read.is_ready() {
             match buffer.filled().len() - before {
                 0 => self.traffic.runtime_is_done(),
-                bytes if outcome.is_ok() => self.traffic.add_to_client(bytes),
-                _ => {}
+                bytes => self.traffic.add_to_client(bytes),
             }
         }
-        read
+        read.map(|_| Ok(()))
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        if let Poll::Ready(Ok(bytes)) = &written {
-            self.traffic.add_to_runtime(*bytes);
-        }
-        written
+        Pin::new(&mut self.inner).poll_write(cx, bytes).map(|written| match written {
+            Ok(bytes) => {
+                self.traffic.add_to_runtime(bytes);
+                Ok(bytes)
+            }
+            Err(_) => {
+                self.traffic.runtime_is_done();
+                Ok(bytes.len())
+            }
+        })
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -119,7 +124,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        Pin::new(&mut self.inner).poll_shutdown(cx).map(|_| Ok(()))
     }
 }
 
@@ -150,6 +155,23 @@ mod tests {
         let ((), answer, question) = tokio::join!(joined, users, servers);
         assert_eq!((question.as_str(), answer.as_str()), ("question", "answer after the end"));
         assert_eq!(traffic.bytes(), (8, 20));
+    }
+
+    /// A runtime that takes nothing more may still have said something.
+    #[tokio::test(start_paused = true)]
+    async fn last_words_pass_though_the_runtime_takes_nothing_more() {
+        let ((client, mut user), (runtime, mut server)) = (duplex(64), duplex(64));
+        user.write_all(b"more input").await.expect("open");
+        server.write_all(b"last words").await.expect("open");
+        drop(server);
+        let traffic = Arc::new(Traffic::default());
+        let users = async move {
+            let mut answer = String::new();
+            user.read_to_string(&mut answer).await.expect("open");
+            answer
+        };
+        let ((), answer) = tokio::join!(relay(client, runtime, &traffic, Duration::ZERO), users);
+        assert_eq!(answer, "last words");
     }
 
     #[tokio::test(start_paused = true)]

@@ -372,10 +372,12 @@ impl Down<'_> {
         while !open.is_empty() {
             let event = match self.waiting.pop_front() {
                 Some(event) => event,
-                None => match self.frames.next().await? {
-                    Some(event) => event,
-                    None if !self.status.is_empty() => break,
-                    None => return Err("the connection to the runtime was lost".to_owned()),
+                None => match self.frames.next().await {
+                    Ok(Some(event)) => event,
+                    // A runtime that closes over bytes of ours that it did not read resets the connection behind its last words.
+                    Ok(None) | Err(_) if !self.status.is_empty() => break,
+                    Ok(None) => return Err("the connection to the runtime was lost".to_owned()),
+                    Err(why) => return Err(why),
                 },
             };
             if let Some(over) = self.take(event).await? {

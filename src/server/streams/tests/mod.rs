@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tonic::Status;
 
-use self::played::{Played, Script};
+use self::played::{End, Played, Script};
 use crate::logic::serving::streams::limits::StreamLimits;
 use crate::logic::serving::{StreamSettings, spdy};
 use crate::server::LocalSocket;
@@ -215,7 +215,7 @@ async fn the_runtimes_refusals_have_upstreams_status() {
 async fn every_spdy_protocol_passes() {
     let stage = Stage::new().await;
     for protocol in ["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"] {
-        stage.runtime.play(Script::Command("how it ended", true));
+        stage.runtime.play(Script::Command("how it ended", End::Whole));
         let mut command = stage.command(protocol, &["stdin", "stdout", "stderr"]).await;
         let stdin = command.stdin;
         command.spdy.send(stdin, b"hello", false).await;
@@ -258,7 +258,7 @@ async fn older_websocket_protocols_pass_byte_by_byte() {
 #[tokio::test]
 async fn v5_is_translated() {
     let stage = Stage::new().await;
-    stage.runtime.play(Script::Command(r#"{"status":"Success"}"#, true));
+    stage.runtime.play(Script::Command(r#"{"status":"Success"}"#, End::Whole));
     let path = exec_path(PLACE, ALL, &["cat"]);
     let mut socket =
         Socket::open(stage.connect().await, &path, "v4.channel.k8s.io, v5.channel.k8s.io", &[]).await.expect("open");
@@ -285,7 +285,7 @@ async fn v5_tells_exit_codes_and_sizes() {
     let stage = Stage::new().await;
     let exit =
         r#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
-    stage.runtime.play(Script::Command(exit, true));
+    stage.runtime.play(Script::Command(exit, End::Whole));
     let path = exec_path(PLACE, "input=1&output=1&tty=1", &["sh"]);
     let mut socket = Socket::open(stage.connect().await, &path, "v5.channel.k8s.io", &[]).await.expect("open");
     socket.send(4, br#"{"Width":80,"Height":24}"#).await;
@@ -295,6 +295,18 @@ async fn v5_tells_exit_codes_and_sizes() {
     let status: serde_json::Value = serde_json::from_slice(&all[&3]).expect("JSON");
     assert_eq!(status["details"]["causes"][0], json!({"reason": "ExitCode", "message": "3"}));
     assert_eq!(status["message"], "command terminated with non-zero exit code: command terminated with exit code 3");
+}
+
+/// A runtime's connection that is reset behind the status had told all that there was to tell.
+#[tokio::test]
+async fn v5_tells_a_status_that_came_before_a_reset() {
+    let stage = Stage::new().await;
+    stage.runtime.play(Script::Command(r#"{"status":"Success"}"#, End::Reset));
+    let path = exec_path(PLACE, "input=1&error=1", &["cat"]);
+    let mut socket = Socket::open(stage.connect().await, &path, "v5.channel.k8s.io", &[]).await.expect("open");
+    socket.send(255, &[0]).await;
+    let all = socket.rest().await;
+    assert_eq!(std::str::from_utf8(&all[&3]), Ok(SUCCESS));
 }
 
 /// SRV-47 for `v5.channel.k8s.io`: what goes wrong behind it is a status, for the client is upgraded by then.
@@ -313,7 +325,7 @@ async fn v5_tells_what_went_wrong_as_a_status() {
         ),
         (Script::Answer(String::new()), "unexpected EOF"),
         (Script::Echo("Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n".to_owned()), "does not speak v4.channel.k8s.io"),
-        (Script::Command("", false), "the connection to the runtime was lost"),
+        (Script::Command("", End::BreaksOff), "the connection to the runtime was lost"),
     ] {
         stage.runtime.play(script);
         let mut socket = Socket::open(stage.connect().await, &path, "v5.channel.k8s.io", &[]).await.expect("open");

@@ -22,8 +22,18 @@ pub(super) enum Script {
     /// 101 with these headers; then every byte comes back, in upper case.
     Echo(String),
     /// 101 to SPDY, and a command: what comes in goes out, `done` goes to stderr at the end of input; then this status.
-    /// With `false` the connection breaks off where the status should be.
-    Command(&'static str, bool),
+    Command(&'static str, End),
+}
+
+/// The end of a command's connection.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    /// The status, and every stream's end.
+    Whole,
+    /// It breaks off where the status should be.
+    BreaksOff,
+    /// It is reset behind the status, as a connection is that is closed over bytes that nobody read.
+    Reset,
 }
 
 /// See the module.
@@ -41,7 +51,7 @@ impl Played {
     /// Serves CRI at `socket`, with one container `a` in the pod `uid-web`.
     pub(super) async fn start(socket: &std::path::Path) -> Self {
         let (seen, calls) = (Arc::new(Mutex::default()), Arc::new(Mutex::default()));
-        let script = Arc::new(Mutex::new(Script::Command(r#"{"status":"Success"}"#, true)));
+        let script = Arc::new(Mutex::new(Script::Command(r#"{"status":"Success"}"#, End::Whole)));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let cri = Arc::new(Mutex::new((url, None)));
@@ -194,9 +204,9 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Vec<String>>>, script: Arc
     let _ = match script {
         Script::Answer(text) => stream.write_all(text.as_bytes()).await,
         Script::Echo(headers) => echo(stream, &headers).await,
-        Script::Command(status, is_told) => {
+        Script::Command(status, end) => {
             let protocol = headers.get("x-stream-protocol-version").and_then(|all| all.first()).cloned();
-            command(stream, &protocol.unwrap_or_default(), status, is_told).await
+            command(stream, &protocol.unwrap_or_default(), status, end).await
         }
     };
 }
@@ -222,11 +232,13 @@ fn kind_of(headers: &[u8]) -> &'static str {
     kinds.into_iter().find(|kind| headers.windows(kind.len()).any(|part| part == kind.as_bytes())).unwrap_or("?")
 }
 
-async fn command(mut stream: TcpStream, protocol: &str, status: &str, is_told: bool) -> std::io::Result<()> {
+async fn command(mut stream: TcpStream, protocol: &str, status: &str, end: End) -> std::io::Result<()> {
     let head = format!(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: \
          {protocol}\r\n\r\n"
     );
+    // As real runtimes: what is written is under way before the connection ends.
+    stream.set_nodelay(true)?;
     stream.write_all(head.as_bytes()).await?;
     let (mut reader, mut writer, mut buffer) = (Reader::default(), Writer::default(), BytesMut::new());
     let mut streams = std::collections::BTreeMap::new();
@@ -256,14 +268,22 @@ async fn command(mut stream: TcpStream, protocol: &str, status: &str, is_told: b
                     if let Some(stderr) = streams.get("stderr") {
                         stream.write_all(&[&spdy::data_head(*stderr, 4, true)[..], b"done"].concat()).await?;
                     }
-                    if is_told {
-                        let head = spdy::data_head(streams["error"], status.len(), false);
-                        stream.write_all(&[&head[..], status.as_bytes()].concat()).await?;
-                        // As the library of real runtimes ends: all streams are reset.
-                        for number in streams.values() {
-                            stream.write_all(&spdy::reset(*number)).await?;
+                    let head = spdy::data_head(streams["error"], status.len(), false);
+                    let told = [&head[..], status.as_bytes()].concat();
+                    match end {
+                        End::BreaksOff => return stream.shutdown().await,
+                        End::Reset => {
+                            stream.write_all(&told).await?;
+                            return stream.set_zero_linger();
                         }
-                        stream.write_all(&spdy::go_away(0)).await?;
+                        End::Whole => {
+                            stream.write_all(&told).await?;
+                            // As the library of real runtimes ends: all streams are reset.
+                            for number in streams.values() {
+                                stream.write_all(&spdy::reset(*number)).await?;
+                            }
+                            stream.write_all(&spdy::go_away(0)).await?;
+                        }
                     }
                     return stream.shutdown().await;
                 }
