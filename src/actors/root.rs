@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use ractor::{ActorCell, ActorId, RpcReplyPort};
 
 use super::tree::{ChildSpec, FAILURE_WINDOW, TREE};
 use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::context::Context;
-use crate::actors::kit::trace::Trace;
+use crate::actors::kit::trace::{Cause, Trace};
 use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::messages::root::{Child, LiveSettings, RootMsg};
 use crate::platform::host::systemd::ServiceManager;
@@ -27,6 +28,9 @@ const TELL_RETRY: Duration = Duration::from_millis(100);
 
 /// How often memory that was freed goes back to the kernel.
 const RELEASE_PERIOD: Duration = Duration::from_secs(30);
+
+/// For what was said last to go out before the tree stops.
+pub const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 struct Slot {
     spec: &'static ChildSpec,
@@ -46,6 +50,8 @@ pub trait Children: Send {
     fn follow(&mut self, settings: &LiveSettings) -> BTreeSet<Child>;
     /// Tells a child its part of the newest settings; false when it has no room for them.
     fn tell_settings(&self, child: Child, context: &Context<RootMsg>) -> bool;
+    /// Has go out what was said and waits, before anybody is stopped. It takes [`LAST_WORDS_MAX`] at most.
+    fn last_words(&self, cause: Cause) -> BoxFuture<'static, ()>;
 }
 
 /// The actor's arguments.
@@ -181,7 +187,9 @@ impl Root {
                 order.push((cell, spec.stop_limit));
             }
         }
+        let last_words = self.args.children.last_words(context.cause());
         let work = async move {
+            last_words.await;
             for (cell, limit) in order {
                 cell.stop(None);
                 if cell.wait(Some(ractor::concurrency::Duration::from(limit))).await.is_err() {

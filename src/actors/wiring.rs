@@ -22,15 +22,19 @@ pub mod volumes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use ractor::ActorCell;
 
 use super::agent::Agent;
-use super::root::{self, Children, Root};
+use super::root::{self, Children, LAST_WORDS_MAX, Root};
 use super::tree::children;
 use crate::actors;
 use crate::actors::kit::actor::{Actor, spawn};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::actors::kit::trace::Cause;
+use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::eviction_manager::EvictionManagerMsg;
 use crate::messages::images::image_gc::ImageGcMsg;
 use crate::messages::images::image_manager::ImageManagerMsg;
@@ -136,6 +140,15 @@ macro_rules! starts {
 
             fn tell_settings(&self, child: Child, context: &Context<RootMsg>) -> bool {
                 tell_part(self, child, context)
+            }
+
+            fn last_words(&self, cause: Cause) -> BoxFuture<'static, ()> {
+                let recorder = self.directory.event_recorder.clone();
+                async move {
+                    // Events are no reason to stay for long.
+                    let _ = recorder.ask(cause, LAST_WORDS_MAX, EventRecorderMsg::Flush).await;
+                }
+                .boxed()
             }
         }
 

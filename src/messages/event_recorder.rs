@@ -36,6 +36,9 @@ pub enum EventRecorderMsg {
     SendEnded(Result<Outcome, Lost>),
     /// From itself: the wait before the next try of a call is over.
     RetryDue,
+    /// From Root, which is about to stop the tree: Events that wait are sent now. The answer comes once none is left, or once
+    /// the API server does not take one.
+    Flush(RpcReplyPort<()>),
     /// From `PodManager`: the pod is gone; its events may go.
     PodForgotten(PodUid),
     /// From the debug server: the events of a pod, oldest first.
@@ -51,7 +54,10 @@ pub type EventWatcher = Watcher<CountedEvent>;
 describe!(EventRecorderMsg, message => match message {
     EventRecorderMsg::Recorded(event) => Some(&event.uid),
     EventRecorderMsg::PodForgotten(uid) | EventRecorderMsg::OfPod(uid, _) => Some(uid),
-    EventRecorderMsg::SendEnded(_) | EventRecorderMsg::RetryDue | EventRecorderMsg::Last(..) => None,
+    EventRecorderMsg::SendEnded(_)
+    | EventRecorderMsg::RetryDue
+    | EventRecorderMsg::Flush(_)
+    | EventRecorderMsg::Last(..) => None,
 });
 
 /// The object of an Event.

@@ -137,6 +137,16 @@ impl Outbox {
         vec![sending.call()]
     }
 
+    /// Sends what waits at once: who speaks is about to leave.
+    pub fn hurry(&mut self) -> Vec<Action> {
+        if self.pausing { self.wait_over() } else { vec![] }
+    }
+
+    /// Whether nothing is on its way, now or soon: there is nothing, or the server does not take it.
+    pub fn is_at_rest(&self) -> bool {
+        self.sending.as_ref().map_or(self.waiting.is_empty(), |sending| sending.waits)
+    }
+
     fn next(&mut self) -> Option<Action> {
         let letter = self.waiting.pop_front()?;
         let sending = Sending { letter, tries: 0, waits: false };

@@ -263,6 +263,21 @@ fn reports_go_one_at_a_time_and_in_order() {
 }
 
 #[test]
+fn who_leaves_waits_for_no_pause_and_for_no_server_that_does_not_answer() {
+    let mut outbox = Outbox::default();
+    assert_eq!((outbox.hurry(), outbox.is_at_rest()), (vec![], true), "nothing waits");
+    assert_eq!(outbox.add(report(1)), [Action::Wait(PAUSE)]);
+    assert_eq!(outbox.add(report(2)), []);
+    assert!(!outbox.is_at_rest());
+    assert_eq!(outbox.hurry(), [creates(1)]);
+    assert_eq!(outbox.wait_over(), [], "the pause that comes to its end begins nothing");
+    assert_eq!(outbox.ended(Outcome::Stored, 0.5), [creates(2)]);
+    assert!(!outbox.is_at_rest());
+    assert_eq!(outbox.ended(Outcome::Failed, 1.0), [Action::Wait(RETRY_PERIOD)]);
+    assert_eq!((outbox.hurry(), outbox.is_at_rest()), (vec![], true), "the next try is seconds away");
+}
+
+#[test]
 fn an_event_that_is_gone_is_made_anew() {
     let mut outbox = Outbox::default();
     let again = Report { count: 7, ..report(1) };

@@ -11,6 +11,8 @@ mod outlet;
 
 use std::sync::Arc;
 
+use ractor::RpcReplyPort;
+
 use self::history::History;
 use self::memory::Memory;
 pub use self::memory::{EVENTS_PER_POD_MAX, PODS_MAX};
@@ -37,6 +39,8 @@ pub struct EventRecorder {
     history: History,
     /// Where an API server is named.
     outlet: Option<Outlet>,
+    /// Who waits until nothing is on its way.
+    flusher: Option<RpcReplyPort<()>>,
 }
 
 impl Actor for EventRecorder {
@@ -49,7 +53,7 @@ impl Actor for EventRecorder {
         if outlet.is_none() {
             tracing::info!("No api server defined - no events will be sent to API server");
         }
-        Self { memory: Memory::default(), history: History::default(), outlet }
+        Self { memory: Memory::default(), history: History::default(), outlet, flusher: None }
     }
 
     fn receive(&mut self, message: EventRecorderMsg, context: &mut Context<EventRecorderMsg>) {
@@ -59,11 +63,19 @@ impl Actor for EventRecorder {
                 if let Some(outlet) = &mut self.outlet {
                     outlet.ended(outcome, context);
                 }
+                self.answer_flusher();
             }
             EventRecorderMsg::RetryDue => {
                 if let Some(outlet) = &mut self.outlet {
                     outlet.wait_over(context);
                 }
+            }
+            EventRecorderMsg::Flush(reply) => {
+                self.flusher = Some(reply);
+                if let Some(outlet) = &mut self.outlet {
+                    outlet.hurry(context);
+                }
+                self.answer_flusher();
             }
             EventRecorderMsg::PodForgotten(uid) => self.memory.forget(&uid),
             EventRecorderMsg::OfPod(uid, reply) => {
@@ -75,6 +87,14 @@ impl Actor for EventRecorder {
 }
 
 impl EventRecorder {
+    fn answer_flusher(&mut self) {
+        if self.outlet.as_ref().is_none_or(Outlet::is_at_rest)
+            && let Some(flusher) = self.flusher.take()
+        {
+            let _ = flusher.send(()); // Root may have gone on.
+        }
+    }
+
     fn record(&mut self, event: PodEvent, context: &mut Context<EventRecorderMsg>) {
         let kind = if event.warning { "Warning" } else { "Normal" };
         if event.is_about_node() {

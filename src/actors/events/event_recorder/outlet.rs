@@ -55,6 +55,17 @@ impl Outlet {
         self.perform(actions, context);
     }
 
+    /// Sends what waits at once.
+    pub(super) fn hurry(&mut self, context: &mut Context<EventRecorderMsg>) {
+        let actions = self.outbox.hurry();
+        self.perform(actions, context);
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.outbox.is_at_rest()
+    }
+
     fn perform(&self, actions: Vec<Action>, context: &mut Context<EventRecorderMsg>) {
         for action in actions {
             match action {

@@ -109,6 +109,22 @@ async fn a_burst_goes_out_one_at_a_time_and_in_order() {
     assert_eq!(played.server.events_open_max(), 1);
 }
 
+/// An agent that is stopped has told all that happened.
+#[tokio::test(start_paused = true)]
+async fn events_that_wait_are_sent_before_the_tree_stops() {
+    let played = played();
+    played.start_recorder();
+    let recorder = played.agent.directory.event_recorder.clone();
+    let flush =
+        async || recorder.ask(Cause::outside("test"), Duration::from_secs(1), EventRecorderMsg::Flush).await.is_ok();
+    assert!(flush().await, "nothing waits");
+    for text in ["one", "two", "three"] {
+        played.happens("web", EventReason::Pulled, text);
+    }
+    assert!(flush().await);
+    assert_eq!(played.posted(), once(&["one", "two", "three"]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_that_the_server_has_no_more_is_posted_anew_with_its_count() {
     let played = played();
