@@ -83,6 +83,7 @@ impl JobSite {
         pod: &Pod,
         attempt: u32,
         users: Option<UserNamespace>,
+        cause: &Cause,
     ) -> Result<PodSandboxConfig, String> {
         let dns = match self.sandbox_dns.get() {
             Some(dns) => dns,
@@ -91,8 +92,8 @@ impl JobSite {
                 self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())))
             }
         };
-        // Its quota was set when it was made.
-        let made = self.sandbox_config(pod, attempt, dns, false, users);
+        let no_quota = self.pinning(pod, None, cause).await?.no_quota;
+        let made = self.sandbox_config(pod, attempt, dns, no_quota, users);
         made.map(|(config, _)| config).map_err(|error| error.to_string())
     }
 

@@ -113,7 +113,7 @@ impl JobSite {
         let (spec, kind) = find(pod, container);
         // Without a sandbox nothing is pulled: that it cannot be described is told by who makes it.
         let users = self.user_namespace(pod, &cause).await.map_err(ImageFailure::not_tried)?;
-        let sandbox = self.made_sandbox(pod, 0, users).await;
+        let sandbox = self.made_sandbox(pod, 0, users, &cause).await;
         let sandbox = Arc::new(sandbox.map_err(ImageFailure::not_tried)?);
         // Before the container's own, as upstream: without them it is not started anyhow.
         let volumes = self.volume_images(pod, &spec, kind, &sandbox, &cause).await?;

@@ -121,7 +121,7 @@ impl JobSite {
         let (config, noted, sandbox_config) = futures_util::join!(
             self.container_config(pod, start, sandbox, given, users.clone(), cause),
             self.note_container(pod, &start.name, cause),
-            self.made_sandbox(pod, sandbox.attempt, users),
+            self.made_sandbox(pod, sandbox.attempt, users, cause),
         );
         let (config, sandbox_config) = (config.map_err(not_made)?, sandbox_config.map_err(not_made)?);
         noted.map_err(not_made)?;
