@@ -39,7 +39,8 @@
 //!
 //! An operation has a name and says what it is about, so that `podwright actors` can show it; the name decides when it is
 //! late ([`Deadline`](deadline::Deadline)). A panic inside an operation is an outcome ([`Lost`](crate::messages::Lost)), and the actor lives on. When an incarnation ends, its operations
-//! are aborted: nothing of an old incarnation acts beside the new one.
+//! are aborted: nothing of an old incarnation acts beside the new one. Where there may be one at a time,
+//! `SingleFlight` keeps what is wanted meanwhile for the next one.
 //!
 //! # Addresses
 //!
@@ -70,6 +71,7 @@ pub mod context;
 pub mod deadline;
 pub(super) mod earliest;
 pub(super) mod held;
+pub(super) mod single_flight;
 #[cfg(test)]
 pub(super) mod tests;
 pub mod trace;

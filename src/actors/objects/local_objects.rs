@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::actors::kit::trace::Cause;
 use crate::logic::objects::local_objects::{Readers, objects_of, together};
 use crate::logic::objects::object_cache::Object;
@@ -54,9 +55,7 @@ pub struct LocalObjects {
     args: Args,
     files: BTreeMap<PathBuf, Known>,
     told: Option<Arc<BTreeMap<ObjectKey, Object>>>,
-    scanning: bool,
-    /// Something changed since the folder was begun to be read.
-    scan_again: bool,
+    scans: SingleFlight<()>,
     timer: Option<OperationId>,
     /// The fault of the folder that the log has.
     said: Option<String>,
@@ -69,7 +68,7 @@ impl Actor for LocalObjects {
 
     fn begin(args: Args, context: &mut Context<LocalObjectsMsg>) -> Self {
         let (files, told, timer, said) = (BTreeMap::new(), None, None, None);
-        let mut objects = Self { args, files, told, scanning: false, scan_again: false, timer, said };
+        let mut objects = Self { args, files, told, scans: SingleFlight::default(), timer, said };
         if objects.args.folder.is_some() {
             objects.watch(context);
             objects.scan(context);
@@ -80,7 +79,7 @@ impl Actor for LocalObjects {
     fn receive(&mut self, message: LocalObjectsMsg, context: &mut Context<LocalObjectsMsg>) {
         match message {
             LocalObjectsMsg::ScanDue => self.scan(context),
-            LocalObjectsMsg::Changed(_) if self.scanning => self.scan_again = true,
+            LocalObjectsMsg::Changed(_) if self.scans.is_under_way() => self.scans.later(()),
             LocalObjectsMsg::Changed(_) => self.scan_in(SETTLE, context),
             LocalObjectsMsg::WatchDue => self.watch(context),
             LocalObjectsMsg::WatchEnded(why) => {
@@ -89,7 +88,7 @@ impl Actor for LocalObjects {
                 context.after(WATCH_RETRY, LocalObjectsMsg::WatchDue);
             }
             LocalObjectsMsg::Scanned(outcome) => {
-                self.scanning = false;
+                let (_, wanted) = self.scans.end();
                 match outcome.into_result() {
                     Ok(files) => self.take(files, context),
                     Err(error) => {
@@ -99,7 +98,7 @@ impl Actor for LocalObjects {
                         }
                     }
                 }
-                self.scan_in(if self.scan_again { SETTLE } else { self.args.check_period }, context);
+                self.scan_in(if wanted.is_some() { SETTLE } else { self.args.check_period }, context);
             }
             LocalObjectsMsg::Repeat => {
                 if let Some(objects) = self.told.take() {
@@ -140,11 +139,9 @@ impl LocalObjects {
     fn scan(&mut self, context: &mut Context<LocalObjectsMsg>) {
         self.timer = None;
         let Some(folder) = self.args.folder.clone() else { return };
-        if std::mem::replace(&mut self.scanning, true) {
-            self.scan_again = true;
+        if self.scans.want(()).is_none() {
             return;
         }
-        self.scan_again = false;
         let work = async move { folder.scan().await };
         context.start("read folder", "local objects", work, |outcome| LocalObjectsMsg::Scanned(outcome.into()));
     }

@@ -14,6 +14,7 @@ use strum::IntoEnumIterator;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::actors::kit::trace::Cause;
 use crate::actors::kit::untold::Untold;
 use crate::logic::model::time::Steady;
@@ -55,8 +56,7 @@ pub struct PluginWatcher {
     states: PluginStates,
     /// Those who use plugins know which sockets there were at the first look, and which are left.
     looked: bool,
-    scanning: bool,
-    scan_again: bool,
+    scans: SingleFlight<()>,
     scan_timer: Option<OperationId>,
     wake: Option<(Steady, OperationId)>,
     /// Plugins whose users had no room for the news that they are gone, by the attempt of their registration. The users get
@@ -76,8 +76,7 @@ impl Actor for PluginWatcher {
             args,
             states,
             looked: false,
-            scanning: false,
-            scan_again: false,
+            scans: SingleFlight::default(),
             scan_timer: None,
             wake: None,
             untold: Untold::new(|| PluginWatcherMsg::RetellDue),
@@ -124,7 +123,7 @@ impl PluginWatcher {
     fn registry(&mut self, step: RegistryStep, context: &mut Context<PluginWatcherMsg>) -> Option<Input> {
         match step {
             // The look under way may have passed the place before the plugin appeared there.
-            RegistryStep::Hinted if self.scanning => self.scan_again = true,
+            RegistryStep::Hinted if self.scans.is_under_way() => self.scans.later(()),
             RegistryStep::Hinted => self.scan_in(SETTLE, context),
             RegistryStep::WatchEnded(why) => {
                 let why = why.unwrap_or_else(|loss| loss.to_string());
@@ -137,9 +136,8 @@ impl PluginWatcher {
                 self.scan(context);
             }
             RegistryStep::Scanned(outcome) => {
-                self.scanning = false;
-                let again = std::mem::take(&mut self.scan_again);
-                self.scan_in(if again { SETTLE } else { SCAN_PERIOD }, context);
+                let (_, wanted) = self.scans.end();
+                self.scan_in(if wanted.is_some() { SETTLE } else { SCAN_PERIOD }, context);
                 match outcome.into_result() {
                     Ok(sockets) => {
                         if !self.looked {
@@ -178,11 +176,9 @@ impl PluginWatcher {
     }
 
     fn scan(&mut self, context: &mut Context<PluginWatcherMsg>) {
-        if self.scanning {
-            self.scan_again = true;
+        if self.scans.want(()).is_none() {
             return;
         }
-        self.scanning = true;
         let registry = Arc::clone(&self.args.registry);
         let ended = |outcome: Result<_, _>| PluginWatcherMsg::Registry(RegistryStep::Scanned(outcome.into()));
         context.start(

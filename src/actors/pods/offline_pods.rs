@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
 use crate::logic::pods::pod_roster::differs;
@@ -51,9 +52,8 @@ pub struct OfflinePods {
     next: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// All pods that the API server has here.
     pods: BTreeMap<PodUid, Arc<Pod>>,
-    /// Objects that no pod needs are being removed; once more after that.
-    forgetting: bool,
-    forget_again: bool,
+    /// Objects that no pod needs are removed.
+    forgetting: SingleFlight<()>,
     /// The timer of the next look.
     look: Option<OperationId>,
 }
@@ -75,8 +75,7 @@ impl Actor for OfflinePods {
             again: None,
             next: None,
             pods: BTreeMap::new(),
-            forgetting: false,
-            forget_again: false,
+            forgetting: SingleFlight::default(),
             look: None,
         }
     }
@@ -100,7 +99,7 @@ impl Actor for OfflinePods {
             }
             OfflinePodsMsg::Admitted(pods) => self.take_all(store, pods, context),
             OfflinePodsMsg::Forgotten(outcome) => {
-                self.forgetting = false;
+                let (_, wanted) = self.forgetting.end();
                 match outcome.into_result() {
                     Ok(0) => {}
                     Ok(count) => {
@@ -111,7 +110,7 @@ impl Actor for OfflinePods {
                         self.look_later(context);
                     }
                 }
-                if std::mem::take(&mut self.forget_again) {
+                if wanted.is_some() {
                     self.forget(store, context);
                 }
             }
@@ -216,8 +215,7 @@ impl OfflinePods {
 
     /// Has Secrets and tokens forgotten that no pod needs: of pods that are gone for good.
     fn forget(&mut self, store: Arc<dyn OfflineStore>, context: &mut Context<OfflinePodsMsg>) {
-        if std::mem::replace(&mut self.forgetting, true) {
-            self.forget_again = true;
+        if self.forgetting.want(()).is_none() {
             return;
         }
         let needed = needed(&self.pods);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::resources::cgroup_name::{CgroupName, CgroupTree};
 use crate::logic::resources::node_cgroups::{NodeCgroups, ReservedCgroup};
@@ -57,8 +58,7 @@ pub struct ResourceManager {
     tiers: Option<Box<Tiers>>,
     made_once: bool,
     enforcement: Enforcement,
-    busy: bool,
-    again: bool,
+    making: SingleFlight<()>,
 }
 
 /// Whether the limits of all pods were ever in force.
@@ -82,8 +82,7 @@ impl Actor for ResourceManager {
             tiers: None,
             made_once: false,
             enforcement: Enforcement::NotTried,
-            busy: false,
-            again: false,
+            making: SingleFlight::default(),
         };
         manager.refresh(context);
         context.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
@@ -95,7 +94,7 @@ impl Actor for ResourceManager {
             ResourceManagerMsg::ActivePods(active) => {
                 self.active = active;
                 // Most pods change nothing of the tiers. Changes by somebody else are mended by and by.
-                if self.busy || self.tiers.as_deref() != Some(&self.wanted()) {
+                if self.making.is_under_way() || self.tiers.as_deref() != Some(&self.wanted()) {
                     self.refresh(context);
                 }
             }
@@ -108,7 +107,7 @@ impl Actor for ResourceManager {
                 context.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
             }
             ResourceManagerMsg::TiersMade(outcome) => {
-                self.busy = false;
+                let (_, wanted) = self.making.end();
                 self.tiers = None;
                 match outcome.into_result() {
                     Ok(TiersMade { tiers, unlimited, reserved }) => {
@@ -122,7 +121,7 @@ impl Actor for ResourceManager {
                     Err(problem) if self.made_once => tracing::warn!(problem, "cgroups of pods not set"),
                     Err(problem) => fail(problem, context),
                 }
-                if std::mem::take(&mut self.again) {
+                if wanted.is_some() {
                     self.refresh(context);
                 }
             }
@@ -140,8 +139,7 @@ impl ResourceManager {
         if !self.args.tree.per_qos() && *self.args.tree.pods() == CgroupName::root() {
             return;
         }
-        if std::mem::replace(&mut self.busy, true) {
-            self.again = true;
+        if self.making.want(()).is_none() {
             return;
         }
         let (args, wanted) = (Arc::clone(&self.args), Box::new(self.wanted()));

@@ -14,6 +14,7 @@ use tracing::Instrument;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::actors::kit::trace::Cause;
 use crate::actors::runtime::removal::remove_container;
 use crate::cri::RuntimeService;
@@ -57,13 +58,11 @@ pub struct Args {
 /// See the module.
 pub struct ContainerGc {
     args: Args,
-    busy: bool,
-    again: bool,
-    /// Askers that wait until everything unused is removed: by the next pass.
-    askers: Vec<RpcReplyPort<Result<(), String>>>,
-    /// Those for whom the pass under way began.
-    served: Vec<RpcReplyPort<Result<(), String>>>,
+    passes: SingleFlight<Askers>,
 }
+
+/// Those who wait until everything unused is removed.
+type Askers = Vec<RpcReplyPort<Result<(), String>>>;
 
 impl Actor for ContainerGc {
     const KIND: &'static str = "ContainerGc";
@@ -72,21 +71,21 @@ impl Actor for ContainerGc {
 
     fn begin(args: Args, context: &mut Context<ContainerGcMsg>) -> Self {
         context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
-        Self { args, busy: false, again: false, askers: vec![], served: vec![] }
+        Self { args, passes: SingleFlight::default() }
     }
 
     fn receive(&mut self, message: ContainerGcMsg, context: &mut Context<ContainerGcMsg>) {
         match message {
             ContainerGcMsg::PassDue => {
-                self.pass(None, context);
+                self.pass(vec![], context);
                 context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
             }
-            ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), context),
-            ContainerGcMsg::RemoveAllUnused(reply) => {
-                self.askers.retain(|asker| !asker.is_closed());
-                self.askers.push(reply);
-                self.pass(None, context);
+            ContainerGcMsg::Surplus(pod) => {
+                if self.passes.want(vec![]).is_some() {
+                    self.remove(vec![pod], None, false, context);
+                }
             }
+            ContainerGcMsg::RemoveAllUnused(reply) => self.pass(vec![reply], context),
             ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => {
                 if known.is_none() {
                     self.answer(&Err("it is not known which pods there are to be".to_owned()));
@@ -105,17 +104,11 @@ impl Actor for ContainerGc {
 }
 
 impl ContainerGc {
-    /// One pass over all pods, or over one. A pod that comes while one runs is looked at once more after it.
-    fn pass(&mut self, only: Option<Arc<RuntimePod>>, context: &mut Context<ContainerGcMsg>) {
-        if std::mem::replace(&mut self.busy, true) {
-            self.again = true;
-            return;
-        }
-        if let Some(pod) = only {
-            return self.remove(vec![pod], None, false, context);
-        }
-        self.served = std::mem::take(&mut self.askers);
-        let is_asked = !self.served.is_empty();
+    /// One pass over all pods.
+    fn pass(&mut self, askers: Askers, context: &mut Context<ContainerGcMsg>) {
+        let Some(askers) = self.passes.want(askers) else { return };
+        askers.retain(|asker| !asker.is_closed());
+        let is_asked = !askers.is_empty();
         let (pleg, pod_manager, cause) = (self.args.pleg.clone(), self.args.pod_manager.clone(), context.cause());
         let work = async move {
             // In this order: a pod that was taken in between has nothing in the look yet.
@@ -163,19 +156,17 @@ impl ContainerGc {
 
     /// Answers those for whom the pass under way began.
     fn answer(&mut self, outcome: &Result<(), String>) {
-        for asker in self.served.drain(..) {
+        for asker in self.passes.current().into_iter().flat_map(std::mem::take) {
             let _ = asker.send(outcome.clone()); // The asker may have left.
         }
     }
 
     /// A pass is over.
     fn take_end(&mut self, outcome: Ended<Removed>, context: &mut Context<ContainerGcMsg>) {
-        debug_assert!(self.busy, "a pass ends that never began");
-        self.busy = false;
         let outcome = outcome.into_result();
         self.answer(&outcome.as_ref().map(|_| ()).map_err(Clone::clone));
-        if std::mem::take(&mut self.again) {
-            self.pass(None, context);
+        if let (_, Some(askers)) = self.passes.end() {
+            self.pass(askers, context);
         }
         match outcome {
             Ok(removed) if removed == Removed::default() => {}

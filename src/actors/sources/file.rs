@@ -16,6 +16,7 @@ use super::mark_seen;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::actors::kit::trace::Cause;
 use crate::logic::manifest::gates::ManifestGates;
 use crate::logic::manifest::references::References;
@@ -82,8 +83,7 @@ pub struct FileSource {
     removed_before: BTreeSet<PathBuf>,
     /// `None` until it was sent: another may have been, by who was here before.
     refused: Option<Vec<RefusedManifest>>,
-    scanning: bool,
-    scan_again: bool,
+    scans: SingleFlight<()>,
     timer: Option<OperationId>,
     /// When the changes began that are being waited out.
     settling: Option<Duration>,
@@ -105,8 +105,7 @@ impl Actor for FileSource {
             removed: BTreeSet::new(),
             removed_before: BTreeSet::new(),
             refused: None,
-            scanning: false,
-            scan_again: false,
+            scans: SingleFlight::default(),
             timer: None,
             settling: None,
             read: Duration::ZERO,
@@ -129,12 +128,12 @@ impl Actor for FileSource {
                 context.after(WATCH_RETRY, FileSourceMsg::WatchDue);
             }
             FileSourceMsg::Scanned(outcome) => {
-                self.scanning = false;
+                let (_, wanted) = self.scans.end();
                 match outcome.into_result() {
                     Ok(folder) => self.take(folder, context),
                     Err(error) => tracing::error!(error, "static pods cannot be read"),
                 }
-                let settles = self.scan_again || self.settling.is_some();
+                let settles = wanted.is_some() || self.settling.is_some();
                 self.scan_in(if settles { SETTLE } else { self.args.check_period }, context);
             }
             FileSourceMsg::Repeat => {
@@ -176,7 +175,7 @@ impl FileSource {
         let now = context.clock().uptime();
         let is_alone = self.settling.is_none() && now.saturating_sub(self.read) >= SETTLE_MAX;
         let waited = now.saturating_sub(*self.settling.get_or_insert(now));
-        let is_known = |path: &PathBuf| self.scanning || self.files.contains_key(path);
+        let is_known = |path: &PathBuf| self.scans.is_under_way() || self.files.contains_key(path);
         self.removed.extend(change.removed.into_iter().filter(is_known));
         if waited >= SETTLE_MAX || (is_alone && change.is_whole) {
             self.scan(context);
@@ -197,11 +196,10 @@ impl FileSource {
             context.cancel(timer);
         }
         self.settling = None;
-        if std::mem::replace(&mut self.scanning, true) {
-            self.scan_again = true;
+        if self.scans.want(()).is_none() {
             return;
         }
-        (self.scan_again, self.read) = (false, context.clock().uptime());
+        self.read = context.clock().uptime();
         self.removed_before.append(&mut self.removed);
         let folder = self.folder();
         let work = async move { folder.scan().await };

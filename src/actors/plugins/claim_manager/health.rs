@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::ClaimManager;
 use crate::actors::kit::context::Context;
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
 use crate::logic::plugins::claims::book::ClaimBook;
@@ -35,9 +36,7 @@ pub(super) struct DeviceWatch {
     followed: BTreeMap<PodUid, Followed>,
     /// When to look for words that became too old.
     look_at: Option<Steady>,
-    /// The file is being written; whether it has to be once more.
-    writing: bool,
-    write_again: bool,
+    writes: SingleFlight<()>,
 }
 
 impl DeviceWatch {
@@ -148,8 +147,7 @@ impl ClaimManager {
     }
 
     fn write_health(&mut self, context: &mut Context<ClaimManagerMsg>) {
-        if std::mem::replace(&mut self.devices.writing, true) {
-            self.devices.write_again = true;
+        if self.devices.writes.want(()).is_none() {
             return;
         }
         let (files, bytes) = (Arc::clone(&self.args.files), self.devices.book.print());
@@ -160,11 +158,11 @@ impl ClaimManager {
 
     /// A file that could not be written costs only news that come again anyhow.
     pub(super) fn health_written(&mut self, outcome: Ended<()>, context: &mut Context<ClaimManagerMsg>) {
-        self.devices.writing = false;
+        let (_, wanted) = self.devices.writes.end();
         if let Err(why) = outcome.into_result() {
             tracing::warn!(why, file = FILE_NAME, "the health of devices is not kept");
         }
-        if std::mem::take(&mut self.devices.write_again) {
+        if wanted.is_some() {
             self.write_health(context);
         }
     }

@@ -12,6 +12,7 @@ use k8s_openapi::api::storage::v1::CSIDriver;
 use super::CsiManager;
 use super::cluster::Job;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::model::time::Steady;
 use crate::logic::plugins::csi_registration::CsiNodeInfo;
 use crate::logic::volumes::csi::rules::limit_period;
@@ -34,9 +35,8 @@ pub(super) struct Limit {
     timer: Option<OperationId>,
     /// When the driver was asked last.
     asked: Option<Steady>,
-    reading: bool,
-    /// A volume found no room since the reading began: the driver's answer may be from before.
-    read_again: bool,
+    /// What is wanted while one is under way: a volume found no room, and the driver's answer may be from before.
+    reads: SingleFlight<()>,
 }
 
 impl CsiManager {
@@ -58,8 +58,8 @@ impl CsiManager {
     pub(super) fn limit_reached(&mut self, driver: &str, context: &mut Context<CsiManagerMsg>) {
         let now = context.steady();
         let Some(limit) = self.limits.get_mut(driver) else { return };
-        if limit.reading {
-            limit.read_again = true;
+        if limit.reads.is_under_way() {
+            limit.reads.later(());
         } else if limit.asked.is_none_or(|asked| now.since(asked) >= ASK_MIN) {
             self.read_limit(driver, true, context);
         }
@@ -78,8 +78,8 @@ impl CsiManager {
     fn read_limit(&mut self, driver: &str, asks: bool, context: &mut Context<CsiManagerMsg>) {
         let Some(api) = self.args.api.clone() else { return };
         let (endpoint, now) = (self.endpoint(driver), context.steady());
-        let Some(limit) = self.limits.get_mut(driver).filter(|limit| !limit.reading) else { return };
-        limit.reading = true;
+        let Some(limit) = self.limits.get_mut(driver).filter(|limit| !limit.reads.is_under_way()) else { return };
+        let _ = limit.reads.want(());
         if asks {
             limit.asked = Some(now);
         }
@@ -98,8 +98,7 @@ impl CsiManager {
 
     pub(super) fn limit_read(&mut self, driver: &str, outcome: Ended<LimitNews>, context: &mut Context<CsiManagerMsg>) {
         let Some(limit) = self.limits.get_mut(driver) else { return };
-        limit.reading = false;
-        let again = std::mem::take(&mut limit.read_again);
+        let (_, wanted) = limit.reads.end();
         let wait = match outcome.into_result() {
             Ok(LimitNews { volumes_max, period }) => {
                 let wait = match period {
@@ -133,7 +132,7 @@ impl CsiManager {
                 context.cancel(former);
             }
         }
-        if let Some(limit) = self.limits.get(driver).filter(|_| again) {
+        if let Some(limit) = self.limits.get(driver).filter(|_| wanted.is_some()) {
             let wait =
                 limit.asked.map_or(Duration::ZERO, |asked| ASK_MIN.saturating_sub(context.steady().since(asked)));
             context.after(wait, CsiManagerMsg::LimitReached(driver.to_owned()));

@@ -19,6 +19,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::earliest::Earliest;
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy};
 use crate::logic::plugins::csi_registration::{CsiNodeInfo, NOT_INITIALIZED, Version, highest_version};
@@ -111,8 +112,7 @@ pub struct CsiManager {
     /// Why volumes cannot be used yet, as the Node says it.
     problem: Option<String>,
     unheard: Unheard,
-    looking: bool,
-    look_again: bool,
+    looks: SingleFlight<()>,
     look_timer: Earliest,
     unstagings: staged::Unstagings,
     retries: Backoff,
@@ -137,8 +137,7 @@ impl Actor for CsiManager {
             publish_retries: Backoff::new(API_RETRY),
             problem: is_connected.then(|| NOT_INITIALIZED.to_owned()),
             unheard: unheard::none(),
-            looking: false,
-            look_again: false,
+            looks: SingleFlight::default(),
             look_timer: Earliest::default(),
             unstagings: staged::Unstagings::default(),
             retries: Backoff::new(RETRY),
@@ -405,7 +404,7 @@ impl CsiManager {
                 self.look(context);
             }
             StagedStep::UnusedFound(outcome) => {
-                self.looking = false;
+                let (_, wanted) = self.looks.end();
                 match outcome.into_result() {
                     Ok(unused) => {
                         self.retries.reset(LOOK);
@@ -417,7 +416,7 @@ impl CsiManager {
                         self.look_in(wait, context);
                     }
                 }
-                if std::mem::take(&mut self.look_again) {
+                if wanted.is_some() {
                     self.look(context);
                 }
             }
@@ -447,8 +446,7 @@ impl CsiManager {
 
     /// Looks which staged volumes nobody uses.
     fn look(&mut self, context: &mut Context<CsiManagerMsg>) {
-        if std::mem::replace(&mut self.looking, true) {
-            self.look_again = true;
+        if self.looks.want(()).is_none() {
             return;
         }
         self.unstagings.look();

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::ContainerStatus;
 use super::AllocationManager;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{Labels, LinuxContainerResources, RuntimeService};
 use crate::logic::model::ids::ContainerId;
@@ -32,9 +33,7 @@ type Applied = BTreeMap<ContainerId, CpuSet>;
 #[derive(Default)]
 pub(super) struct Reconciling {
     applied: Applied,
-    is_under_way: bool,
-    /// The state has changed since that began.
-    is_wanted_again: bool,
+    comparing: SingleFlight<()>,
     is_armed: bool,
 }
 
@@ -57,12 +56,10 @@ impl AllocationManager {
     /// Compares running containers with the state, as the disk has it.
     pub(super) fn reconcile(&mut self, context: &mut Context<AllocationManagerMsg>) {
         let reconciling = &mut self.hardware.reconciling;
-        if reconciling.is_under_way {
-            reconciling.is_wanted_again = true;
+        let Ok(managers) = &self.hardware.managers else { return };
+        if reconciling.comparing.want(()).is_none() {
             return;
         }
-        let Ok(managers) = &self.hardware.managers else { return };
-        reconciling.is_under_way = true;
         let (state, applied) = (managers.cpu_state().clone(), reconciling.applied.clone());
         let (statuses, runtime) = (self.args.status_manager.clone(), Arc::clone(&self.args.runtime));
         let cause = context.cause();
@@ -77,12 +74,12 @@ impl AllocationManager {
 
     pub(super) fn take_reconciled(&mut self, outcome: Ended<Applied>, context: &mut Context<AllocationManagerMsg>) {
         let reconciling = &mut self.hardware.reconciling;
-        reconciling.is_under_way = false;
+        let (_, wanted) = reconciling.comparing.end();
         match outcome.into_result() {
             Ok(applied) => reconciling.applied = applied,
             Err(why) => tracing::warn!(why, "CPUs of running containers cannot be compared with the state"),
         }
-        if std::mem::take(&mut reconciling.is_wanted_again) {
+        if wanted.is_some() {
             self.reconcile(context);
         }
     }

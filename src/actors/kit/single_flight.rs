@@ -1,0 +1,122 @@
+//! One job at a time, and nothing that is wanted meanwhile is lost.
+//!
+//! Owned by the actor. A job reads at its beginning what it works with, so that what is wanted while it is under way may have
+//! come too late for it. Such wants are merged, and the next job serves them. Who asks for a job waits with its want: a job's
+//! outcome, success or failure, is for those alone who had asked before it began.
+
+/// A want that another one of its kind can be added to.
+pub trait Merge {
+    /// Takes in a want that came later.
+    fn merge(&mut self, later: Self);
+}
+
+impl Merge for () {
+    fn merge(&mut self, (): ()) {}
+}
+
+impl<T> Merge for Vec<T> {
+    fn merge(&mut self, mut later: Self) {
+        self.append(&mut later);
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct SingleFlight<W> {
+    /// The want of the job under way.
+    current: Option<W>,
+    /// The want of the next.
+    next: Option<W>,
+}
+
+impl<W> Default for SingleFlight<W> {
+    fn default() -> Self {
+        Self { current: None, next: None }
+    }
+}
+
+impl<W: Merge> SingleFlight<W> {
+    /// Wants a job. Returns the want of the job that the actor is to begin now; nothing while one is under way, whose end
+    /// tells of it.
+    #[must_use = "the job has to be begun"]
+    pub fn want(&mut self, want: W) -> Option<&mut W> {
+        if self.current.is_some() {
+            self.later(want);
+            return None;
+        }
+        Some(self.current.insert(want))
+    }
+
+    /// Wants something of the next job, which somebody else begins.
+    pub fn later(&mut self, want: W) {
+        match &mut self.next {
+            Some(next) => next.merge(want),
+            none => *none = Some(want),
+        }
+    }
+
+    /// The job under way is over. Returns its want, and what was wanted since it began: the actor wants that now, or later.
+    pub fn end(&mut self) -> (Option<W>, Option<W>) {
+        (self.current.take(), self.next.take())
+    }
+
+    /// Whether a job is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The want of the job under way.
+    pub fn current(&mut self) -> Option<&mut W> {
+        self.current.as_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_meanwhile_is_for_the_next_job() {
+        let mut flight = SingleFlight::default();
+        assert_eq!(flight.want(vec!["a"]), Some(&mut vec!["a"]));
+        assert_eq!(flight.want(vec!["b"]), None);
+        assert_eq!(flight.want(vec!["c"]), None);
+        assert!(flight.is_under_way());
+        assert_eq!(flight.end(), (Some(vec!["a"]), Some(vec!["b", "c"])));
+        assert!(!flight.is_under_way());
+        assert_eq!(flight.want(vec!["b", "c"]), Some(&mut vec!["b", "c"]));
+        assert_eq!(flight.end(), (Some(vec!["b", "c"]), None));
+    }
+
+    proptest! {
+        /// Each want is served once, by a job that began after it, and in their order.
+        #[test]
+        fn no_want_is_lost_or_served_by_an_older_job(ends in proptest::collection::vec(any::<bool>(), 1..200)) {
+            let mut flight = SingleFlight::default();
+            let (mut wanted, mut served) = (0, vec![]);
+            // The last want that had come when the job under way began.
+            let mut began_at = 0;
+            for ends in ends.into_iter().chain([true, true, true]) {
+                if !ends {
+                    wanted += 1;
+                    if flight.want(vec![wanted]).is_some() {
+                        began_at = wanted;
+                    }
+                } else if flight.is_under_way() {
+                    let (done, next) = flight.end();
+                    let done = done.expect("one was under way");
+                    prop_assert!(done.iter().all(|want| *want <= began_at));
+                    served.extend(done);
+                    if let Some(next) = next {
+                        prop_assert!(flight.want(next).is_some());
+                        began_at = wanted;
+                    }
+                }
+            }
+            prop_assert!(!flight.is_under_way());
+            prop_assert_eq!(served, (1..=wanted).collect::<Vec<_>>());
+        }
+    }
+}
