@@ -50,7 +50,7 @@ pub trait Children: Send {
     fn follow(&mut self, settings: &LiveSettings) -> BTreeSet<Child>;
     /// Tells a child its part of the newest settings; false when it has no room for them.
     fn tell_settings(&self, child: Child, context: &Context<RootMsg>) -> bool;
-    /// Has go out what was said and waits, before anybody is stopped. It takes [`LAST_WORDS_MAX`] at most.
+    /// Has go out what was said and waits. It takes [`LAST_WORDS_MAX`] at most.
     fn last_words(&self, cause: Cause) -> BoxFuture<'static, ()>;
 }
 
@@ -181,16 +181,22 @@ impl Root {
 
     fn shut_down(&mut self, reply: RpcReplyPort<()>, context: &mut Context<RootMsg>) {
         self.stopping = Some(reply);
-        let mut order: Vec<(ActorCell, Duration)> = vec![];
+        let mut order: Vec<(&ChildSpec, ActorCell)> = vec![];
         for spec in TREE.iter().rev() {
             if let Some(cell) = self.children[&spec.child].cell.clone() {
-                order.push((cell, spec.stop_limit));
+                order.push((spec, cell));
             }
         }
-        let last_words = self.args.children.last_words(context.cause());
+        let mut last_words = Some(self.args.children.last_words(context.cause()));
         let work = async move {
-            last_words.await;
-            for (cell, limit) in order {
+            for (spec, cell) in order {
+                // By then nobody is left who would tell more of pods.
+                if spec.child == Child::EventRecorder
+                    && let Some(last_words) = last_words.take()
+                {
+                    last_words.await;
+                }
+                let limit = spec.stop_limit;
                 cell.stop(None);
                 if cell.wait(Some(ractor::concurrency::Duration::from(limit))).await.is_err() {
                     cell.kill();

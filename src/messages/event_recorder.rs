@@ -36,7 +36,7 @@ pub enum EventRecorderMsg {
     SendEnded(Result<Outcome, Lost>),
     /// From itself: the wait before the next try of a call is over.
     RetryDue,
-    /// From Root, which is about to stop the tree: Events that wait are sent now. The answer comes once none is left, or once
+    /// From Root, which stops the tree: Events that wait are sent now. The answer comes once none is left, or once
     /// the API server does not take one.
     Flush(RpcReplyPort<()>),
     /// From `PodManager`: the pod is gone; its events may go.

@@ -39,7 +39,7 @@ pub struct EventRecorder {
     history: History,
     /// Where an API server is named.
     outlet: Option<Outlet>,
-    /// Who waits until nothing is on its way.
+    /// Root waits until nothing is on its way.
     flusher: Option<RpcReplyPort<()>>,
 }
 
