@@ -61,6 +61,9 @@ struct Arguments {
     /// The agent of the cluster's node has `--offline-store`
     #[arg(long, requires = "cluster")]
     offline: bool,
+    /// Periodic looks come once in ten hours, and the node has a minute to become right
+    #[arg(long, conflicts_with = "churn")]
+    strict: bool,
     /// Print what was broken only, not the story
     #[arg(long)]
     quiet: bool,
@@ -106,6 +109,9 @@ impl Arguments {
         if self.offline {
             command.push_str(" --offline");
         }
+        if self.strict {
+            command.push_str(" --strict");
+        }
         if let Some(crash) = &self.crash {
             command.push_str(&format!(" --crash {crash}"));
         }
@@ -125,6 +131,7 @@ impl Arguments {
             crash,
             mailbox,
             kill_at: self.kill,
+            strict: self.strict,
             command,
             ..Options::default()
         })

@@ -8,6 +8,7 @@ pub mod hardware;
 mod local_objects;
 pub mod pressure;
 pub mod resizes;
+mod strict;
 pub mod truth;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use self::strict::Strict;
 use super::agent::{Equipment, Incarnation};
 use super::api_server::link::Link;
 use super::clock::VirtualTime;
@@ -79,6 +81,8 @@ pub struct Options {
     pub offline: bool,
     /// Turns are measured by this clock of the run's thread.
     pub turn_clock: Option<fn() -> Duration>,
+    /// Looks that mend what news have missed are put off, and the node has little time.
+    pub strict: bool,
     /// The command that shows the run again, for violations.
     pub command: String,
 }
@@ -96,6 +100,7 @@ impl Default for Options {
             plugins: false,
             offline: false,
             turn_clock: None,
+            strict: false,
             command: String::new(),
         }
     }
@@ -122,6 +127,8 @@ pub(super) struct Shared {
     crashes: Arc<Crashes>,
     offline: bool,
     plugins: bool,
+    strict: Strict,
+    settle_limit: Duration,
     meter: Option<Arc<TurnMeter>>,
     settings: fn(&mut Settings),
     machine: Option<Machine>,
@@ -160,6 +167,8 @@ impl World {
             crashes,
             offline: options.offline,
             plugins: options.plugins,
+            strict: Strict(options.strict),
+            settle_limit: Strict(options.strict).settle_limit(&options.faults, SETTLE_LIMIT),
             meter,
             settings: options.settings,
             machine: options.machine,
@@ -292,9 +301,14 @@ impl World {
         node.story.tell("agent", "starts");
         node.invariants.agent_begins(&lock(&node.containers));
         let link = self.shared.link.as_ref();
-        let Shared { settings, offline, plugins, machine, .. } = *self.shared;
+        let Shared { settings, offline, plugins, strict, machine, .. } = *self.shared;
         let equipment = Equipment { machine, offline, plugins };
-        let agent = Arc::new(Incarnation::start(node, crashes, seed, &settings, link, equipment));
+        let adjust = move |given: &mut Settings| {
+            settings(given);
+            strict.adjust(given);
+        };
+        let agent = Arc::new(Incarnation::start(node, crashes, seed, &adjust, link, equipment));
+        strict.begin(&agent.agent.trace);
         *lock(&self.shared.agent) = Some(Arc::clone(&agent));
         let world = self.clone();
         spawn(async move {
@@ -505,6 +519,7 @@ impl World {
         };
         problems.extend(hardware::problems(self));
         problems.extend(drivers::problems(self));
+        self.shared.strict.forgive(&mut problems);
         problems
     }
 
@@ -525,7 +540,7 @@ impl World {
             if good > 4 {
                 return took;
             }
-            if took > SETTLE_LIMIT {
+            if took > self.shared.settle_limit {
                 for (name, how) in last {
                     self.node().invariants.broken(name, how);
                 }

@@ -197,6 +197,17 @@ impl<M: Describe + Send + 'static> Context<M> {
         self.timer(delay, message, self.turn)
     }
 
+    /// The wait before a pass that mends what news have missed; see [`Context::repair_after`].
+    pub fn until_repair(&self, period: Duration) -> Duration {
+        self.address.trace().until_repair(period)
+    }
+
+    /// The same, for the next pass that mends what news have missed. Where nothing fails there is nothing to mend: the
+    /// simulator puts such passes off, to see that no change waits for one.
+    pub fn repair_after(&mut self, period: Duration, message: M) -> OperationId {
+        self.timer(self.until_repair(period), message, self.turn)
+    }
+
     /// The same, for a timer that serves many: whose turn happened to set it is no cause of what it leads to.
     pub fn alarm(&mut self, delay: Duration, message: M) -> OperationId {
         self.timer(delay, message, None)

@@ -1,8 +1,8 @@
 //! One job at a time, and nothing that is wanted meanwhile is lost.
 //!
-//! Owned by the actor. A job reads at its beginning what it works with, so that what is wanted while it is under way may have
-//! come too late for it. Such wants are merged, and the next job serves them. Who asks for a job waits with its want: a job's
-//! outcome, success or failure, is for those alone who had asked before it began.
+//! Owned by the actor. A job reads at its beginning the things that it works with. A want that comes later may have come too
+//! late for it: such wants are merged, and the next job serves them. An asker waits with its want, so that a job's outcome,
+//! success or failure, is for those alone who had asked before it began.
 
 /// A want that another one of its kind can be added to.
 pub trait Merge {

@@ -9,7 +9,7 @@ mod turn_ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use litemap::LiteMap;
@@ -341,6 +341,8 @@ pub struct Trace {
     actors: Mutex<BTreeMap<Arc<str>, Arc<ActorRecord>>>,
     kinds: Mutex<BTreeMap<&'static str, KindSums>>,
     turns: Mutex<TurnRing<NODE_TURNS_MAX>>,
+    /// See [`Trace::put_off_repairs`].
+    repairs: OnceLock<Duration>,
 }
 
 impl Trace {
@@ -351,7 +353,25 @@ impl Trace {
 
     /// An empty trace whose turns may be made to fail.
     pub fn with_faults(clock: Arc<dyn Clock>, faults: Option<Arc<dyn Faults>>) -> Arc<Self> {
-        Arc::new(Self { clock, faults, actors: Mutex::default(), kinds: Mutex::default(), turns: Mutex::default() })
+        Arc::new(Self {
+            clock,
+            faults,
+            actors: Mutex::default(),
+            kinds: Mutex::default(),
+            turns: Mutex::default(),
+            repairs: OnceLock::new(),
+        })
+    }
+
+    /// Has all passes wait so long that only mend what news have missed: a node on which nothing fails needs none of them.
+    /// Counts once, for the simulator.
+    pub fn put_off_repairs(&self, wait: Duration) {
+        let _ = self.repairs.set(wait); // The first word counts.
+    }
+
+    /// The wait before a pass that mends what news have missed, where it is usually `period`.
+    pub fn until_repair(&self, period: Duration) -> Duration {
+        self.repairs.get().map_or(period, |wait| period.max(*wait))
     }
 
     /// The agent's clock.

@@ -137,7 +137,7 @@ impl PluginWatcher {
             }
             RegistryStep::Scanned(outcome) => {
                 let (_, wanted) = self.scans.end();
-                self.scan_in(if wanted.is_some() { SETTLE } else { SCAN_PERIOD }, context);
+                self.scan_in(if wanted.is_some() { SETTLE } else { context.until_repair(SCAN_PERIOD) }, context);
                 match outcome.into_result() {
                     Ok(sockets) => {
                         if !self.looked {

@@ -85,7 +85,7 @@ impl Actor for ResourceManager {
             making: SingleFlight::default(),
         };
         manager.refresh(context);
-        context.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+        context.repair_after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
         manager
     }
 
@@ -104,7 +104,7 @@ impl Actor for ResourceManager {
             }
             ResourceManagerMsg::RefreshDue => {
                 self.refresh(context);
-                context.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+                context.repair_after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
             }
             ResourceManagerMsg::TiersMade(outcome) => {
                 let (_, wanted) = self.making.end();

@@ -70,7 +70,7 @@ impl Actor for ContainerGc {
     type Args = Args;
 
     fn begin(args: Args, context: &mut Context<ContainerGcMsg>) -> Self {
-        context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
+        context.repair_after(PASS_PERIOD, ContainerGcMsg::PassDue);
         Self { args, passes: SingleFlight::default() }
     }
 
@@ -78,7 +78,7 @@ impl Actor for ContainerGc {
         match message {
             ContainerGcMsg::PassDue => {
                 self.pass(vec![], context);
-                context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
+                context.repair_after(PASS_PERIOD, ContainerGcMsg::PassDue);
             }
             ContainerGcMsg::Surplus(pod) => {
                 if self.passes.want(vec![]).is_some() {

@@ -6,3 +6,4 @@ pub(super) mod faults;
 pub(super) mod mends;
 pub(super) mod pains;
 pub(super) mod restarts;
+pub(super) mod strict;

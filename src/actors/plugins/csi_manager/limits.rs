@@ -35,7 +35,7 @@ pub(super) struct Limit {
     timer: Option<OperationId>,
     /// When the driver was asked last.
     asked: Option<Steady>,
-    /// What is wanted while one is under way: a volume found no room, and the driver's answer may be from before.
+    /// Another one is wanted where a volume found no room meanwhile: the driver's answer may be from before.
     reads: SingleFlight<()>,
 }
 

@@ -55,8 +55,12 @@ impl PodManager {
         }
     }
 
-    /// Looks at all pods once more, in turns of its own: with a thousand of them one would take long.
+    /// Looks at all pods once more, for what news have missed; in turns of its own: with a thousand of them one would take
+    /// long.
     fn look_again(&mut self, context: &mut Context<PodManagerMsg>) {
+        if context.until_repair(HOUSEKEEPING_PERIOD) > HOUSEKEEPING_PERIOD {
+            return;
+        }
         context.after(Duration::ZERO, PodManagerMsg::Housekeeping(HousekeepingMsg::LookAgainDue));
     }
 

@@ -253,7 +253,11 @@ impl Pleg {
         let ended = self.relists.end(context.clock().uptime());
         let relisted = Observation::Relisted { ended: context.now(), took: ended.took, interval: ended.interval };
         self.args.observer.observe(relisted);
-        let period = if self.stream.is_open() { RELIST_PERIOD_EVENTED } else { RELIST_PERIOD };
+        let period = match self.stream.is_open() {
+            // A relist that is too long ago counts as a runtime that hangs.
+            true => context.until_repair(RELIST_PERIOD_EVENTED).min(runtime_health::RELIST_AGE_MAX / 2),
+            false => RELIST_PERIOD,
+        };
         let delay = if ended.is_asked_again { Duration::ZERO } else { period };
         self.relist_timer = Some(context.after(delay, PlegMsg::Relist(RelistStep::RelistDue)));
         match outcome.into_result() {

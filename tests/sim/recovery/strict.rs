@@ -1,0 +1,58 @@
+//! The strict mode: periodic looks at what news have missed come once in ten hours, and the node has little time. An agent that
+//! drops a word is late here, and not merely slow.
+
+use std::time::Duration;
+
+use podwright::sim::faults::{parse_list, write_list};
+use podwright::sim::scenarios::{cluster_scenario, plugin_scenario, scenario};
+use podwright::sim::{Options, describe, run};
+
+use crate::common::{seeds, side_by_side};
+
+/// Where words get lost outside of the agent, by the runtime or the kernel, only a periodic look can know.
+const FAULTS: &str = "all,-events,-watches";
+const PODS: usize = 8;
+const TIME: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy)]
+enum Place {
+    Alone,
+    Cluster,
+    Plugins,
+}
+
+fn strict(seed: u64, place: Place, faults: &str) {
+    let faults = parse_list(faults).expect("a list of faults");
+    let flag = match place {
+        Place::Alone => "",
+        Place::Cluster => " --cluster",
+        Place::Plugins => " --plugins",
+    };
+    let list = write_list(&faults);
+    let command =
+        format!("simulate --seed {seed} --pods {PODS} --duration {} --faults {list}{flag} --strict", TIME.as_secs());
+    let (cluster, plugins) = (!matches!(place, Place::Alone), matches!(place, Place::Plugins));
+    let options = Options { faults, cluster, plugins, strict: true, command, ..Options::default() };
+    let run = run(seed, options, move |world| async move {
+        match place {
+            Place::Alone => scenario::standard(world, PODS, TIME).await,
+            Place::Cluster => cluster_scenario::standard(world, PODS, TIME).await,
+            Place::Plugins => plugin_scenario::standard(world, PODS, TIME).await,
+        }
+    });
+    assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
+}
+
+#[test]
+fn a_node_is_right_at_once_without_periodic_looks() {
+    for place in [Place::Alone, Place::Cluster, Place::Plugins] {
+        side_by_side(&seeds(8, 4), |seed| strict(*seed, place, "none"));
+    }
+}
+
+#[test]
+fn a_node_is_right_soon_after_its_last_fault_without_periodic_looks() {
+    for place in [Place::Alone, Place::Cluster, Place::Plugins] {
+        side_by_side(&seeds(10, 0), |seed| strict(*seed, place, FAULTS));
+    }
+}
