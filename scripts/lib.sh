@@ -724,6 +724,22 @@ stop_containerd() { # DIR
     rm -f "$1/containerd.pid"
 }
 
+# Does to a node as a loss of power does: its processes, mounts and cgroups are gone, and all that the runtime kept in memory.
+# The runtime starts again; starting the agent is the caller's.
+boot_environment() { # DIR
+    local dir=$1 pid
+    load_env "$dir" || return 1
+    pid=$(cat "$dir/containerd.pid" 2>/dev/null) && kill -KILL "$pid" 2>/dev/null
+    rm -f "$dir/containerd.pid"
+    # shellcheck disable=SC2046  # lists of numbers
+    kill -KILL $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT") 2>/dev/null
+    unmount_below "$dir"
+    remove_cgroup "$CGROUP_ROOT"
+    make_cgroup "$CGROUP_ROOT"
+    rm -rf "$dir/state"
+    start_containerd "$dir"
+}
+
 import_images() { # DIR
     local image known
     load_env "$1"

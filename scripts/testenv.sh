@@ -7,6 +7,7 @@
 #   scripts/testenv.sh leftovers DIR           lists what is left outside DIR
 #   scripts/testenv.sh stop-containerd DIR     ends the runtime alone: containers go on
 #   scripts/testenv.sh start-containerd DIR    starts it again
+#   scripts/testenv.sh boot DIR                takes away what a loss of power takes, and starts the runtime
 #   scripts/testenv.sh ctr DIR ARGUMENT...     calls the runtime's ctr
 #   scripts/testenv.sh reap FOLDER             stops the environments below FOLDER whose owner has ended
 #   scripts/testenv.sh packages                installs what is missing by apt-get
@@ -39,11 +40,11 @@ main() {
         install_packages
         return
         ;;
-    start | borrow | stop | leftovers | stop-containerd | start-containerd | ctr | reap)
+    start | borrow | stop | leftovers | stop-containerd | start-containerd | boot | ctr | reap)
         [ -n "$dir" ] || die "usage: scripts/testenv.sh $command DIR"
         is_root || die "only root can start containers"
         ;;
-    *) die "usage: scripts/testenv.sh start|borrow|stop|leftovers|stop-containerd|start-containerd|ctr|reap DIR" ;;
+    *) die "usage: scripts/testenv.sh start|borrow|stop|leftovers|stop-containerd|start-containerd|boot|ctr|reap DIR" ;;
     esac
     case $dir in /*) ;; *) dir=$here/$dir ;; esac
     case $command in
@@ -53,6 +54,7 @@ main() {
     leftovers) leftovers "$(cd "$dir" && pwd -P)" ;;
     stop-containerd) stop_containerd "$(cd "$dir" && pwd -P)" ;;
     start-containerd) start_containerd "$(cd "$dir" && pwd -P)" ;;
+    boot) boot_environment "$(cd "$dir" && pwd -P)" ;;
     reap) reap "$dir" ;;
     ctr)
         load_env "$dir" || die "no environment in $dir"

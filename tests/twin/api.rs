@@ -90,9 +90,10 @@ impl Api {
         self.object("DELETE", path, JSON, &body)
     }
 
-    /// Notes every pod of a namespace at every change until the namespace's watch is dropped.
+    /// Notes every pod of a namespace at every change until the watch is over. It has begun when this returns.
     pub fn watch_pods(&self, namespace: &str) -> Watch {
         let watch = Watch::default();
+        let (begun, beginning) = std::sync::mpsc::channel();
         let (api, seen, namespace) = (self.clone(), watch.clone(), namespace.to_owned());
         std::thread::spawn(move || {
             let mut version = "0".to_owned();
@@ -105,6 +106,7 @@ impl Api {
                 // A read that ends in time lets the thread see that the watch is over.
                 let _ = stream.get_ref().set_read_timeout(Some(Duration::from_secs(600)));
                 let _ = read_head(&mut stream);
+                let _ = begun.send(());
                 for line in stream.lines().map_while(Result::ok) {
                     let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
                     if let Some(newest) = event["object"]["metadata"]["resourceVersion"].as_str() {
@@ -127,6 +129,7 @@ impl Api {
                 std::thread::sleep(Duration::from_millis(200));
             }
         });
+        let _ = beginning.recv();
         watch
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::compare::Difference;
+use crate::generate::RESTARTED;
 
 /// Known differences.
 #[derive(Debug, Default, Deserialize)]
@@ -51,10 +52,11 @@ impl Known {
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// The places of all entries that match.
+    /// The places of all entries that match. An entry of a scenario counts for it with restarts, too.
     pub fn places(&self, scenario: &str, difference: &Difference) -> Vec<usize> {
+        let without_restarts = scenario.strip_prefix(RESTARTED).unwrap_or(scenario);
         let matches = |entry: &Entry| {
-            is_match(&entry.scenario, scenario)
+            (is_match(&entry.scenario, scenario) || is_match(&entry.scenario, without_restarts))
                 && is_match(&entry.path, &difference.path)
                 && is_match(&entry.ours, &difference.ours)
                 && is_match(&entry.theirs, &difference.theirs)
@@ -88,14 +90,35 @@ mod tests {
         assert!(!is_match("a/*", "a/b/c") && !is_match("*", "/") && !is_match("a/*/d", "a/b/c/d"));
     }
 
+    /// The beginning of a row of the page that an entry lists.
+    const MARKED: &str = "| † ";
+
+    /// The page with the marks that the entries ask for.
+    fn with_marks(page: &str, known: &Known) -> String {
+        let is_listed = |line: &str| known.difference.iter().any(|entry| line.contains(&entry.listed));
+        let line = |line: &str| match line.strip_prefix(MARKED).or_else(|| line.strip_prefix("| ")) {
+            Some(rest) if is_listed(line) => format!("{MARKED}{rest}\n"),
+            Some(rest) => format!("| {rest}\n"),
+            None => format!("{line}\n"),
+        };
+        page.lines().map(line).collect()
+    }
+
     #[test]
-    fn every_known_difference_is_listed_for_users() {
+    fn every_known_difference_is_listed_for_users_and_has_its_mark() {
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let page = fs::read_to_string(top.join("docs/differences.md")).expect("the page is there");
+        let path = top.join("docs/differences.md");
+        let page = fs::read_to_string(&path).expect("the page is there");
         let known = Known::load(top).unwrap_or_else(|problem| panic!("{problem}"));
         for entry in &known.difference {
             assert!(page.contains(&entry.listed), "docs/differences.md does not say: {}", entry.listed);
             assert!(entry.why.ends_with('.'), "no sentence: {}", entry.why);
+        }
+        let marked = with_marks(&page, &known);
+        if std::env::var_os("MARK").is_some() {
+            fs::write(&path, marked).expect("the tree can be written");
+        } else {
+            assert_eq!(page, marked, "MARK=1 sets the marks of docs/differences.md anew");
         }
     }
 }

@@ -22,9 +22,7 @@ mod patches;
 mod proxy;
 mod run;
 mod scenario;
-mod settle;
 mod steps;
-mod streams;
 
 use run::Against;
 

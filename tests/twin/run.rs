@@ -1,9 +1,10 @@
 //! The whole run: every scenario on both nodes at the same time, the differences, and those that are not known.
 //!
-//! `SCENARIOS=a,b*` plays some alone. `SEED=1` and `COUNT=40` say which random combinations are played beside the others. `JOBS=4` is how many are played at a time. `OUT=<folder>` keeps the facts of both sides,
-//! and `FACTS=<folder>` compares such facts once more, without any node. `RECORD=1` keeps what upstream's kubelet did in
-//! `recorded/`, with which our node alone is compared at every `make test`: it plays the scenarios of which there is a record, or
-//! those that `SCENARIOS` names.
+//! `SCENARIOS=a,b*` plays some alone. `SEED=1` and `COUNT=40` say which random combinations are played beside the others, and
+//! in which of the others the agent starts anew after every step. `JOBS=4` is how many are played at a time. `OUT=<folder>`
+//! keeps the facts of both sides, and `FACTS=<folder>` compares such facts once more, without any node. `RECORD=1` keeps what
+//! upstream's kubelet did in `recorded/`, with which our node alone is compared at every `make test`: it plays the scenarios
+//! of which there is a record, or those that `SCENARIOS` names.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -24,6 +25,8 @@ use crate::steps::Play;
 
 /// The pause between two looks at what the nodes did.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
+/// Random combinations for each story with restarts of the agent.
+const COMBINATIONS_PER_RESTARTED: usize = 10;
 /// Looks at what the nodes did: late Events come within so many.
 const LOOKS_MAX: u32 = 8;
 
@@ -123,7 +126,7 @@ fn compare_again(folder: &Path, wishes: &Wishes, known: &Known, outcome: &Mutex<
     let names: BTreeSet<String> = names.filter_map(|name| Some(name.strip_suffix(".ours.json")?.to_owned())).collect();
     for name in names.iter().filter(|name| wishes.names(name)) {
         let [ours, theirs] = Side::BOTH.map(|side| read_facts(&facts_file(folder, name, side)));
-        tell(name, "once more", ours.and_then(|ours| Ok(all_differences(&ours, &theirs?))), known, outcome);
+        tell(name, "once more", ours.and_then(|ours| Ok(all_differences(name, &ours, &theirs?))), known, outcome);
     }
     Ok(())
 }
@@ -132,6 +135,7 @@ fn compare_again(folder: &Path, wishes: &Wishes, known: &Known, outcome: &Mutex<
 fn play_all(wishes: &Wishes, known: &Known, outcome: &Mutex<Outcome>) -> Result<(), String> {
     let fields = fields(top())?;
     let mut wanted = read_all(&top().join("tests/twin/scenarios"))?;
+    let restarted = generate::restarted(&wanted, wishes.seed, wishes.count.div_ceil(COMBINATIONS_PER_RESTARTED));
     wanted.extend(generate::alone(&fields));
     let sides = if wishes.against == Against::Upstream { &Side::BOTH[..] } else { &[Side::Ours] };
     let machine = Machine::new(sides)?;
@@ -139,6 +143,7 @@ fn play_all(wishes: &Wishes, known: &Known, outcome: &Mutex<Outcome>) -> Result<
     let node = machine.nodes[0].side.node_name();
     let is_valid = |pod: &Value| machine.api.is_valid_pod(pod, &node);
     wanted.extend(generate::combined(&fields, wishes.seed, wishes.count, is_valid));
+    wanted.extend(restarted);
     wanted.retain(|scenario| wishes.wants(&scenario.scenario));
     if wanted.is_empty() {
         return Err("no scenario has such a name".to_owned());
@@ -202,7 +207,7 @@ fn settled(scenario: &Scenario, plays: &[Play], known: &Known, wishes: &Wishes) 
             Some(play) => (ours, facts(play)),
             None => (portable(&ours), read_facts(&recorded(&scenario.scenario))?),
         };
-        let found = all_differences(&ours, &theirs);
+        let found = all_differences(&scenario.scenario, &ours, &theirs);
         let is_known = |difference: &Difference| !known.places(&scenario.scenario, difference).is_empty();
         let is_settled = found.iter().all(is_known) || looks > 2 && found == last;
         if looks < LOOKS_MAX && !is_settled {
@@ -235,9 +240,10 @@ fn read_facts(path: &Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn all_differences(ours: &Value, theirs: &Value) -> Vec<Difference> {
+fn all_differences(scenario: &str, ours: &Value, theirs: &Value) -> Vec<Difference> {
     let mut found = differences(ours, theirs);
     found.extend(failures(ours, theirs));
+    found.retain(|difference| !generate::is_cut_off(scenario, &difference.path));
     found
 }
 

@@ -23,7 +23,11 @@ pub struct Scenario {
     #[serde(default)]
     pub objects: Vec<Value>,
     /// The pods, without kind, namespace and node.
+    #[serde(default)]
     pub pods: Vec<Value>,
+    /// Static pods: the agent finds their manifests in its folder.
+    #[serde(default)]
+    pub manifests: Vec<Value>,
     /// The steps; without any, all pods become ready and are deleted.
     #[serde(default)]
     pub steps: Vec<Step>,
@@ -123,7 +127,26 @@ pub enum Step {
         #[serde(default)]
         options: String,
     },
-    /// Ends or starts the node agent: `restart`, `stop`, `start`.
+    /// Changes the manifest of a static pod; removes it without a change.
+    Manifest {
+        /// The static pod.
+        pod: String,
+        /// Maps are merged, lists are joined.
+        #[serde(default)]
+        merge: Value,
+    },
+    /// Starts a device plugin, and waits until the node has its devices. It serves until the end of the scenario.
+    Plugin {
+        /// The resource.
+        resource: String,
+        /// The devices' IDs.
+        devices: Vec<String>,
+    },
+    /// The rules of packet filters that the agent makes on a host of its own.
+    Rules {},
+    /// The machine loses its power and boots.
+    Boot {},
+    /// Ends or starts the node agent: `restart`, `stop`, `start`; `swap`: each agent takes the other one's node over.
     Agent(Order),
     /// Ends or starts the runtime.
     Runtime(Order),
@@ -154,6 +177,8 @@ pub enum Order {
     Stop,
     /// It starts.
     Start,
+    /// Another one takes its place.
+    Swap,
 }
 
 /// A change of an object: of a pod, or of what `kind` and `name` say.
@@ -180,16 +205,30 @@ pub struct Patch {
 }
 
 impl Scenario {
-    /// The names of its pods.
+    /// The names of its pods but for static ones.
     pub fn pod_names(&self) -> Vec<String> {
-        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        self.pods.iter().map(name).collect()
+        names(&self.pods)
+    }
+
+    /// The names of its static pods, as in their manifests.
+    pub fn manifest_names(&self) -> Vec<String> {
+        names(&self.manifests)
+    }
+
+    /// The names of all its pods.
+    pub fn all_names(&self) -> Vec<String> {
+        [self.pod_names(), self.manifest_names()].concat()
+    }
+
+    /// Whether a pod is one of its static pods.
+    pub fn is_static(&self, pod: &str) -> bool {
+        self.manifests.iter().any(|manifest| manifest["metadata"]["name"] == pod)
     }
 
     /// Its steps, or the usual ones.
     pub fn all_steps(&self) -> Vec<Step> {
         if self.steps.is_empty() {
-            return vec![Step::Ready(self.pod_names()), Step::Delete { pod: None, grace: None }];
+            return vec![Step::Ready(self.all_names()), Step::Delete { pod: None, grace: None }];
         }
         self.steps.clone()
     }
@@ -201,7 +240,12 @@ impl Scenario {
 }
 
 fn is_for_one(step: &Step) -> bool {
-    matches!(step, Step::Agent(_) | Step::Runtime(_) | Step::Api(_) | Step::Configure(_) | Step::Node {})
+    let is_of_programs = matches!(step, Step::Agent(_) | Step::Runtime(_) | Step::Api(_) | Step::Configure(_));
+    is_of_programs || matches!(step, Step::Node {} | Step::Plugin { .. } | Step::Rules {} | Step::Boot {})
+}
+
+fn names(pods: &[Value]) -> Vec<String> {
+    pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 /// The scenarios in the text of a file.

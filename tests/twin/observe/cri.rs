@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::folded;
+use crate::normalise::without_shapes;
 use crate::proxy::Call;
 
 /// Requests of one method that are compared: those of the first start and of the first restart. Later ones are as the second.
@@ -61,7 +62,12 @@ fn facts(calls: &[&Call]) -> Value {
     let mut order = vec![];
     let mut requests: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for call in calls {
-        let status = if call.status == "0" { String::new() } else { format!(" ({})", call.status) };
+        // Calls that fail alike but for an ID are one that repeats.
+        let status = if call.status == "0" { String::new() } else { format!(" ({})", without_shapes(&call.status)) };
+        // The agent left before the answer, and asks again when it is back.
+        if call.status.is_empty() {
+            continue;
+        }
         let of_method = requests.entry(&call.method).or_default();
         if call.method == "ExecSync" {
             if !of_method.contains(&call.request) {

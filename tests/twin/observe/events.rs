@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::compare::FEW;
+use crate::normalise::without_shapes;
 
 /// Fewer failures of a probe count for nothing where the other node tells of none: it meets a program that only starts.
 const UNHEALTHY_MIN: u64 = 5;
@@ -19,15 +20,18 @@ pub fn of_pod(list: &Value, pod: &str) -> Value {
             continue;
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        // The API server was slow, which says nothing of the agent.
-        let is_late = |message: &str| message.contains("failed to sync") || message.contains("\" not registered");
+        // The API server was slow, or a controller, which says nothing of the agent.
+        let is_late = |message: &str| {
+            let is_of_token = message.contains("\"kube-api-access-") && message.contains("not found");
+            is_of_token || message.contains("failed to sync") || message.contains("\" not registered")
+        };
         if event["message"].as_str().is_some_and(is_late) {
             continue;
         }
         let key = format!("{} {}", text(&event["reason"]), text(&object["fieldPath"]));
         let (kinds, messages, count) = found.entry(key.trim_end().to_owned()).or_default();
         kinds.insert(text(&event["type"]));
-        messages.insert(text(&event["message"]));
+        messages.insert(without_shapes(event["message"].as_str().unwrap_or_default()));
         *count += event["count"].as_u64().unwrap_or(1);
     }
     for (key, (_, messages, _)) in &mut found {

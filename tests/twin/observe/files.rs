@@ -43,7 +43,9 @@ const PROCESS_LINES: [&str; 10] =
 /// All files of a pod, as the API server shows the pod now.
 pub fn of_pod(node: &Node, pod: &Value) -> Value {
     let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
-    let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));
+    // A mirror has a UID of its own; its node knows the pod by the sum of its manifest.
+    let of_manifest = pod["metadata"]["annotations"]["kubernetes.io/config.hash"].as_str();
+    let (namespace, name, uid) = (text("namespace"), text("name"), of_manifest.unwrap_or(text("uid")));
     let containers = container_names(pod);
     json!({
         "root": tree(&node.dir.join("kubelet/pods").join(uid), true),

@@ -4,6 +4,7 @@ mod cri;
 mod events;
 pub mod files;
 pub mod node;
+mod refused;
 mod status;
 
 use serde_json::{Map, Value, json};
@@ -17,18 +18,21 @@ pub fn facts(play: &Play) -> Value {
     let calls = play.node.record.calls();
     let events = play.api.get(&format!("/api/v1/namespaces/{}/events", play.namespace)).unwrap_or_default();
     let mut pods = Map::new();
-    for pod in play.scenario.pod_names() {
+    for pod in play.scenario.all_names() {
+        let name = play.api_name(&pod);
+        let until = play.seen_until.get(&pod).copied().unwrap_or(seen.len());
         let facts = json!({
-            "cri": cri::of_pod(&calls, &play.namespace, &pod),
-            "status": status::of_pod(&seen, &pod),
-            "events": events::of_pod(&events, &pod),
+            "cri": cri::of_pod(&calls, &play.namespace, &name),
+            "status": status::of_pod(&seen[..until], &name),
+            "events": events::of_pod(&events, &name),
             "files": play.files.get(&pod).cloned().unwrap_or_default(),
             "gone (seconds)": play.end_time(&pod),
         });
         pods.insert(pod, facts);
     }
     let names = Names::new(&play.node.env, &play.node.side.node_name(), &play.namespace);
-    names.normalise(&json!({ "steps": play.outcomes, "pods": pods }))
+    let refused = refused::of_node(&play.meeting.audit_log(), &play.node.side.node_name(), &play.namespace);
+    names.normalise(&json!({ "steps": play.outcomes, "pods": pods, "refused": refused }))
 }
 
 /// A sequence in which a part that repeats at once is there once, and the end of that part has a mark.

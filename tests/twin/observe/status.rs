@@ -34,6 +34,7 @@ pub fn of_pod(seen: &[Seen], pod: &str) -> Value {
     }
     if phases.last().is_some_and(|last| last == "Succeeded" || last == "Failed") {
         phases.retain(|phase| phase != "Running");
+        phases.dedup();
     }
     let [before, gone] = [before, gone].map(|status| status.map(with_folded_tries));
     json!({ "before the deletion": before, "at the end": gone, "phases": phases, "states": states })

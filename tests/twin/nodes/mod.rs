@@ -2,19 +2,23 @@
 //!
 //! Everything is made and taken down by `scripts/testenv.sh` and `scripts/cluster.sh`, and lies below one directory.
 
+mod meeting;
+mod node;
+
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+pub use self::meeting::Meeting;
+pub use self::node::Node;
 use crate::api::Api;
 use crate::decode::Protocol;
-use crate::proxy::{self, Record};
 
 /// Upstream's kubelet listens here, whatever its root directory is.
 const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
@@ -219,169 +223,5 @@ impl Drop for Machine {
         if std::env::var_os("KEEP").is_none() {
             let _ = fs::remove_dir_all(&self.dir);
         }
-    }
-}
-
-/// The place where the plays of one scenario wait for each other before they touch what they share.
-pub struct Meeting {
-    plane: PathBuf,
-    barrier: Barrier,
-    outcome: Mutex<Result<(), String>>,
-}
-
-impl Meeting {
-    /// For all nodes of a machine.
-    pub fn new(machine: &Machine) -> Self {
-        Self { plane: machine.dir.join("p"), barrier: Barrier::new(machine.nodes.len()), outcome: Mutex::new(Ok(())) }
-    }
-
-    /// Ends the API server once all plays are here, and starts it after a time.
-    pub fn api_away(&self, time: Duration) -> Result<(), String> {
-        if self.barrier.wait().is_leader() {
-            let order =
-                |name: &str| script("cluster.sh", &[name, &path_text(&self.plane)], &self.plane.join("order.log"));
-            let stopped = order("stop-api");
-            std::thread::sleep(time);
-            *self.outcome.lock().expect("no holder panics") = stopped.and_then(|()| order("start-api"));
-        }
-        self.barrier.wait();
-        self.outcome.lock().expect("no holder panics").clone()
-    }
-}
-
-/// A node: a runtime, its record, and the agent.
-pub struct Node {
-    /// The agent that runs here.
-    pub side: Side,
-    /// All of the node's files.
-    pub dir: PathBuf,
-    /// The names of `testenv.sh`.
-    pub env: BTreeMap<String, String>,
-    /// The calls to the runtime.
-    pub record: Record,
-    agent: Mutex<Option<Child>>,
-}
-
-impl Node {
-    fn new(dir: &Path, side: Side, handle: &tokio::runtime::Handle, protocol: &Arc<Protocol>) -> Self {
-        let env = read_env(dir);
-        let record = Record::new(protocol.clone());
-        proxy::serve(handle, &dir.join("containerd.sock"), PathBuf::from(&env["CONTAINERD_SOCK"]), record.clone());
-        for folder in ["manifests", "logs", "kubelet"] {
-            fs::create_dir_all(dir.join(folder)).expect("the node's directory is ours");
-        }
-        let node = Self { side, dir: dir.to_owned(), env, record, agent: Mutex::new(None) };
-        node.configure(&json!({}));
-        node
-    }
-
-    /// Writes the configuration with these fields changed; it counts from the agent's next start.
-    pub fn configure(&self, change: &Value) {
-        let mut configuration = self.configuration();
-        for (field, value) in change.as_object().into_iter().flatten() {
-            configuration[field] = value.clone();
-        }
-        fs::write(self.dir.join("kubelet.yaml"), configuration.to_string()).expect("the node's directory is ours");
-    }
-
-    /// The same for both agents but for ports and paths.
-    fn configuration(&self) -> Value {
-        let path = |name: &str| path_text(&self.dir.join(name));
-        let port = |name: &str| self.env[name].parse::<u16>().expect("a port");
-        json!({
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "staticPodPath": path("manifests"),
-            "containerRuntimeEndpoint": format!("unix://{}", path("containerd.sock")),
-            "podLogsDir": path("logs"),
-            "volumePluginDir": path("volume-plugins"),
-            "cgroupDriver": self.env["CGROUP_DRIVER"],
-            "cgroupRoot": self.env["CGROUP_ROOT"],
-            "failCgroupV1": false,
-            "failSwapOn": false,
-            "enforceNodeAllocatable": ["pods"],
-            "makeIPTablesUtilChains": false,
-            "evictionHard": { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%" },
-            "imageGCHighThresholdPercent": 100,
-            "imageGCLowThresholdPercent": 99,
-            "clusterDNS": ["10.96.0.10"],
-            "clusterDomain": "cluster.local",
-            "syncFrequency": "10s",
-            "address": "0.0.0.0",
-            "port": port("PORT"),
-            "readOnlyPort": port("READ_ONLY_PORT"),
-            "healthzPort": port("HEALTHZ_PORT"),
-            "authentication": {
-                "x509": { "clientCAFile": path("cluster/pki/ca.crt") },
-                "webhook": { "enabled": true },
-                "anonymous": { "enabled": false },
-            },
-            "authorization": { "mode": "Webhook" },
-            "tlsCertFile": path("cluster/pki/kubelet-serving.crt"),
-            "tlsPrivateKeyFile": path("cluster/pki/kubelet-serving.key"),
-        })
-    }
-
-    fn executable(&self) -> PathBuf {
-        match self.side {
-            Side::Theirs => assets().join("kubelet"),
-            Side::Ours => {
-                let built = || option_env!("CARGO_BIN_EXE_podwright").map(PathBuf::from);
-                let named = std::env::var_os("PODWRIGHT").map(PathBuf::from);
-                named.or_else(built).expect("PODWRIGHT names our executable")
-            }
-        }
-    }
-
-    /// Starts the agent.
-    pub fn start_agent(&self) -> Result<(), String> {
-        let path = |name: &str| path_text(&self.dir.join(name));
-        let log = OpenOptions::new().create(true).append(true).open(self.dir.join("agent.log"));
-        let log = log.map_err(|error| error.to_string())?;
-        let mut command = Command::new(self.executable());
-        command
-            .args(["--config", &path("kubelet.yaml"), "--root-dir", &path("kubelet"), "--cert-dir", &path("pki")])
-            .args(["--hostname-override", &self.side.node_name(), "--node-ip", &self.env["NODE_IP"]])
-            .args(["--kubeconfig", &path("cluster/pki/kubelet.conf")]);
-        if self.side == Side::Ours {
-            command.args(["--socket", &path("podwright.sock"), "--device-plugin-dir", &path("device-plugins")]);
-            command.env("RUST_LOG", "info");
-        }
-        if self.side == Side::Theirs {
-            // Its cAdvisor looks for containers at the usual place only, and without them nothing is measured.
-            command.args(["--containerd", &self.env["CONTAINERD_SOCK"]]);
-        }
-        let again = log.try_clone().map_err(|error| error.to_string())?;
-        let child = command.stdin(Stdio::null()).stdout(log).stderr(again).spawn();
-        let child = child.map_err(|error| format!("{}: {error}", self.executable().display()))?;
-        *self.agent.lock().expect("no holder panics") = Some(child);
-        Ok(())
-    }
-
-    /// Asks the agent to end, and waits; kills an agent that does not.
-    pub fn stop_agent(&self) {
-        let Some(mut child) = self.agent.lock().expect("no holder panics").take() else { return };
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process ID"));
-        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if child.try_wait().is_ok_and(|status| status.is_some()) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-
-    /// Whether an agent runs.
-    pub fn agent_lives(&self) -> bool {
-        let mut agent = self.agent.lock().expect("no holder panics");
-        agent.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|status| status.is_none()))
-    }
-
-    /// Ends or starts the runtime alone: `stop-containerd`, `start-containerd`.
-    pub fn runtime(&self, command: &str) -> Result<(), String> {
-        script("testenv.sh", &[command, &path_text(&self.dir)], &self.dir.join("runtime.log"))
     }
 }

@@ -1,16 +1,20 @@
 //! The steps of a scenario on one node. A step that fails is a fact like others: the next step follows.
 
+mod machine;
+mod settle;
+mod streams;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use podwright::testing::device_plugin::Serving;
 use serde_json::{Value, json};
 
+use self::settle::settle_time;
 use crate::api::{Api, Watch};
 use crate::nodes::{Meeting, Node};
 use crate::observe::{files, node};
-use crate::scenario::{Order, Patch, Scenario, Step, with_node};
-use crate::settle::settle_time;
-use crate::streams;
+use crate::scenario::{Patch, Scenario, Step, with_node};
 
 /// How long a step waits for what it waits for.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -30,7 +34,7 @@ pub struct Play<'a> {
     /// The API server.
     pub api: &'a Api,
     /// The place where this scenario's plays wait for each other.
-    meeting: &'a Meeting,
+    pub meeting: &'a Meeting,
     /// The agent has another configuration than at first.
     is_configured: bool,
     /// The scenario.
@@ -45,6 +49,10 @@ pub struct Play<'a> {
     pub files: serde_json::Map<String, Value>,
     /// The pods that were deleted, and when: the watch may not have heard of it yet.
     deleted: BTreeMap<String, Instant>,
+    /// How much was seen when a manifest went: later statuses depend on when the mirror goes.
+    pub seen_until: BTreeMap<String, usize>,
+    /// The device plugins that serve until the end.
+    plugins: Vec<Serving>,
 }
 
 impl<'a> Play<'a> {
@@ -73,6 +81,8 @@ impl<'a> Play<'a> {
             outcomes: serde_json::Map::new(),
             files: serde_json::Map::new(),
             deleted: BTreeMap::new(),
+            seen_until: BTreeMap::new(),
+            plugins: vec![],
         })
     }
 
@@ -86,10 +96,14 @@ impl<'a> Play<'a> {
         if self.scenario.objects.iter().any(|object| object["kind"] == "PersistentVolumeClaim") {
             std::thread::sleep(BINDING_TIME);
         }
-        // Another configuration counts for the pods from their beginning.
+        // Another configuration, and devices, count for the pods from their beginning.
         let steps = self.scenario.all_steps();
-        let first = usize::from(matches!(steps.first(), Some(Step::Configure(_))));
+        let is_before = |step: &&Step| matches!(step, Step::Configure(_) | Step::Plugin { .. } | Step::Rules {});
+        let first = steps.iter().take_while(is_before).count();
         self.go_through(&steps[..first], 0);
+        for pod in &self.scenario.manifests {
+            self.note("manifests", self.apply_manifest(&with_node(pod, &self.node.side.node_name())));
+        }
         for pod in &self.scenario.pods {
             let mut pod = with_node(pod, &self.node.side.node_name());
             pod["apiVersion"] = json!("v1");
@@ -156,6 +170,10 @@ impl<'a> Play<'a> {
                 let (status, text) = self.api.text(&path);
                 Ok(json!({ "status": status, "text": text }))
             }
+            Step::Manifest { pod, merge } => self.change_manifest(pod, merge),
+            Step::Plugin { resource, devices } => self.plugin(resource, devices),
+            Step::Rules {} => self.node.packet_rules(),
+            Step::Boot {} => self.boot(),
             Step::Agent(order) => self.agent(*order),
             Step::Runtime(order) => self.runtime(*order),
             Step::Api(seconds) => self.meeting.api_away(Duration::from_secs_f64(*seconds)).map(|()| Value::Null),
@@ -169,7 +187,16 @@ impl<'a> Play<'a> {
     }
 
     fn pod_path(&self, pod: &str) -> String {
-        format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace)
+        format!("/api/v1/namespaces/{}/pods/{}", self.namespace, self.api_name(pod))
+    }
+
+    /// The name by which the API server has a pod: that of a static pod has its node's name in it.
+    pub fn api_name(&self, pod: &str) -> String {
+        if self.scenario.is_static(pod) { format!("{pod}-{}", self.node.side.node_name()) } else { pod.to_owned() }
+    }
+
+    fn newest(&self, pod: &str) -> Option<Value> {
+        self.watch.newest(&self.api_name(pod))
     }
 
     fn all(&self, pods: &[String], what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value, String> {
@@ -179,7 +206,7 @@ impl<'a> Play<'a> {
     fn wait(&self, pod: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value, String> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if self.watch.newest(pod).is_some_and(|pod| wanted(&pod)) {
+            if self.newest(pod).is_some_and(|pod| wanted(&pod)) {
                 return Ok(Value::Null);
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -191,7 +218,7 @@ impl<'a> Play<'a> {
     fn wait_settled(&self, pod: &str, deadline: Instant) {
         let mut last = (Value::Null, Instant::now());
         while Instant::now() < deadline {
-            let pod = self.watch.newest(pod).unwrap_or_default();
+            let pod = self.newest(pod).unwrap_or_default();
             if pod["status"] != last.0 {
                 last = (pod["status"].clone(), Instant::now());
             } else if settle_time(&pod).is_some_and(|time| last.1.elapsed() > time) {
@@ -202,7 +229,7 @@ impl<'a> Play<'a> {
     }
 
     fn wait_gone(&self, pod: &str, deadline: Instant) -> Result<Value, String> {
-        while self.watch.newest(pod).is_some() {
+        while self.newest(pod).is_some() {
             if Instant::now() > deadline {
                 return Err(format!("{pod} is not gone"));
             }
@@ -213,7 +240,7 @@ impl<'a> Play<'a> {
 
     fn patch(&self, patch: &Patch) -> Result<Value, String> {
         let merge = with_node(&patch.merge, &self.node.side.node_name());
-        let pod = patch.pod.as_deref().and_then(|pod| self.watch.newest(pod)).unwrap_or_default();
+        let pod = patch.pod.as_deref().and_then(|pod| self.newest(pod)).unwrap_or_default();
         if patch.unless_over && (pod["status"]["phase"] == "Failed" || pod["status"]["phase"] == "Succeeded") {
             return Ok(Value::Null);
         }
@@ -236,48 +263,6 @@ impl<'a> Play<'a> {
         Ok(refusal(self.api.patch(&format!("{}/ephemeralcontainers", self.pod_path(pod)), &patch)))
     }
 
-    fn agent(&self, order: Order) -> Result<Value, String> {
-        if order != Order::Start {
-            self.node.stop_agent();
-        }
-        if order != Order::Stop {
-            self.node.start_agent()?;
-        }
-        Ok(Value::Null)
-    }
-
-    fn runtime(&self, order: Order) -> Result<Value, String> {
-        if order != Order::Start {
-            self.node.runtime("stop-containerd")?;
-        }
-        if order != Order::Stop {
-            self.node.runtime("start-containerd")?;
-        }
-        Ok(Value::Null)
-    }
-
-    fn configure(&mut self, change: &Value) -> Result<Value, String> {
-        self.is_configured = true;
-        self.node.configure(change);
-        self.agent(Order::Restart)?;
-        self.wait_node_ready().map(|()| Value::Null)
-    }
-
-    /// Whether the agent that runs now has said that the node is ready: its new time of a heartbeat does.
-    fn wait_node_ready(&self) -> Result<(), String> {
-        let path = format!("/api/v1/nodes/{}", self.node.side.node_name());
-        let began = Instant::now();
-        // An agent says so with its first heartbeat, and what an earlier one said counts for nothing.
-        while began.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_secs(1));
-            let node = self.api.get(&path).unwrap_or_default();
-            if began.elapsed() > Duration::from_secs(8) && condition(&node, "Ready") == Some("True") {
-                return Ok(());
-            }
-        }
-        Err("the node did not become ready".to_owned())
-    }
-
     /// The files of pods are looked at just before their deletion.
     fn delete(&mut self, pod: Option<&str>, grace: Option<u64>) -> Result<Value, String> {
         let pods = pod.map_or_else(|| self.scenario.pod_names(), |pod| vec![pod.to_owned()]);
@@ -292,7 +277,7 @@ impl<'a> Play<'a> {
     }
 
     fn look_at_files(&mut self, pod: &str) {
-        let Some(object) = self.watch.newest(pod) else { return };
+        let Some(object) = self.newest(pod) else { return };
         if !object["metadata"]["deletionTimestamp"].is_null() || self.deleted.contains_key(pod) {
             return;
         }
@@ -312,7 +297,7 @@ impl<'a> Play<'a> {
 
     /// How long a pod took from its deletion until it was gone, in seconds.
     pub fn end_time(&self, pod: &str) -> Option<f64> {
-        let time = self.watch.gone_at(pod)?.checked_duration_since(*self.deleted.get(pod)?)?;
+        let time = self.watch.gone_at(&self.api_name(pod))?.checked_duration_since(*self.deleted.get(pod)?)?;
         Some((time.as_secs_f64() * 10.0).round() / 10.0)
     }
 
@@ -320,17 +305,18 @@ impl<'a> Play<'a> {
     fn end(&mut self) -> Result<Value, String> {
         let deadline = Instant::now() + END_PATIENCE;
         // The programs that the steps ended may be needed for that.
+        if self.node.is_swapped() {
+            self.meeting.swap_agents()?;
+        }
         if !self.node.agent_lives() {
             self.node.start_agent()?;
         }
         if self.is_configured {
-            self.node.configure(&json!({}));
-            self.agent(Order::Restart)?;
-            self.wait_node_ready()?;
+            self.configure(&json!({}))?;
         }
         let pods = self.scenario.pod_names();
         for pod in &pods {
-            let left = self.watch.newest(pod).filter(|_| !self.deleted.contains_key(pod));
+            let left = self.newest(pod).filter(|_| !self.deleted.contains_key(pod));
             if left.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
                 self.look_at_files(pod);
                 self.deleted.insert(pod.clone(), Instant::now());
@@ -340,6 +326,10 @@ impl<'a> Play<'a> {
                     .or_else(|problem| if problem.contains(": 404 ") { Ok(Value::Null) } else { Err(problem) })?;
             }
         }
+        for pod in self.scenario.manifest_names() {
+            self.remove_manifest(&pod)?;
+        }
+        let pods = self.scenario.all_names();
         pods.iter().try_fold(Value::Null, |_, pod| self.wait_gone(pod, deadline))
     }
 }
@@ -364,6 +354,10 @@ fn word(step: &Step) -> &'static str {
         Step::Forward { .. } => "forward",
         Step::Node {} => "node",
         Step::Logs { .. } => "logs",
+        Step::Manifest { .. } => "manifest",
+        Step::Plugin { .. } => "plugin",
+        Step::Rules {} => "rules",
+        Step::Boot {} => "boot",
         Step::Agent(_) => "agent",
         Step::Runtime(_) => "runtime",
         Step::Api(_) => "api",

@@ -33,8 +33,8 @@ pub fn settle_time(pod: &Value) -> Option<Duration> {
     let seconds = match status["phase"].as_str()? {
         "Succeeded" | "Failed" => 4,
         _ if may_restart || containers.iter().chain(&init).any(is_on_the_way) => return None,
-        // Upstream may tell of a failure with its next look at the pod alone.
-        "Pending" => 14,
+        // Upstream may tell of a failure with its next look at the pod alone, 10 s to 15 s later.
+        "Pending" => 18,
         _ if containers.iter().any(has_ended) => 12,
         _ => 4,
     };
@@ -63,7 +63,7 @@ mod tests {
             (pod("Always", "Running", ended.clone()), None),
             (pod("Never", "Running", ended.clone()), Some(12)),
             (pod("OnFailure", "Succeeded", ended), Some(4)),
-            (json!({ "status": { "phase": "Pending" } }), Some(14)),
+            (json!({ "status": { "phase": "Pending" } }), Some(18)),
             (json!({}), None),
         ] {
             assert_eq!(settle_time(&pod).map(|time| time.as_secs()), seconds, "{pod}");

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::Play;
 use crate::nodes::assets;
-use crate::steps::Play;
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(60);
