@@ -97,8 +97,10 @@ fn facts(calls: &[&Call]) -> Value {
 /// another one each time.
 fn with_sorted_lists(request: &Value) -> Value {
     let mut request = request.clone();
-    if let Some(options) = request.pointer_mut("/config/dns_config/options").and_then(Value::as_array_mut) {
-        options.sort_by_cached_key(Value::to_string);
+    for path in ["/config/dns_config/options", "/sandbox_config/dns_config/options"] {
+        if let Some(options) = request.pointer_mut(path).and_then(Value::as_array_mut) {
+            options.sort_by_cached_key(Value::to_string);
+        }
     }
     if let Some(variables) = request.pointer_mut("/config/envs").and_then(Value::as_array_mut) {
         for variable in variables.iter_mut() {

@@ -31,7 +31,9 @@ pub fn of_pod(list: &Value, pod: &str) -> Value {
         let key = format!("{} {}", text(&event["reason"]), text(&object["fieldPath"]));
         let (kinds, messages, count) = found.entry(key.trim_end().to_owned()).or_default();
         kinds.insert(text(&event["type"]));
-        messages.insert(without_shapes(event["message"].as_str().unwrap_or_default()));
+        // A token is mounted a moment earlier or later than the volumes beside it.
+        let message = without_shapes(event["message"].as_str().unwrap_or_default());
+        messages.insert(message.replace("[<token-volume> ", "["));
         *count += event["count"].as_u64().unwrap_or(1);
     }
     for (key, (_, messages, _)) in &mut found {
@@ -51,10 +53,11 @@ pub fn of_pod(list: &Value, pod: &str) -> Value {
 
 /// Whether a probe met a container that begins or ends just then.
 fn is_passing(message: &str) -> bool {
-    const WORDS: [&str; 4] = [
+    const WORDS: [&str; 5] = [
         "container is in CONTAINER_EXITED state",
         "no running task found",
         "failed to connect service",
+        "connection reset by peer",
         "Client.Timeout exceeded",
     ];
     WORDS.iter().any(|words| message.contains(words))

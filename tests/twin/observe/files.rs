@@ -13,6 +13,9 @@ use crate::nodes::Node;
 const ENTRIES_MAX: usize = 500;
 /// Longer files are told by their size and a sum.
 const TEXT_MAX: usize = 2000;
+/// The log of a container's first run, and that of all others.
+const FIRST_LOG: &str = "/0.log";
+const RESTART_LOG: &str = "/<restart>.log";
 /// The files of a cgroup that agents and runtimes write: of version 1, then of version 2.
 const CGROUP_FILES: [&str; 20] = [
     "memory.limit_in_bytes",
@@ -71,6 +74,9 @@ fn container_names(pod: &Value) -> Vec<(String, String)> {
 fn tree(folder: &Path, with_contents: bool) -> Value {
     let mut found = Map::new();
     walk(folder, "", with_contents, &mut found);
+    let restarted: BTreeSet<String> =
+        found.keys().filter_map(|path| path.strip_suffix(RESTART_LOG)).map(str::to_owned).collect();
+    found.retain(|path, _| path.strip_suffix(FIRST_LOG).is_none_or(|folder| !restarted.contains(folder)));
     found.into()
 }
 
@@ -96,10 +102,11 @@ fn walk(folder: &Path, below: &str, with_contents: bool, found: &mut Map<String,
     }
 }
 
-/// The logs of all restarts have one name: how many there are by a moment is a matter of time.
+/// The logs of all restarts have one name, beside which the first one is left out: how many there are by a moment is a matter
+/// of time.
 fn folded(name: String) -> String {
     let number = name.strip_suffix(".log").and_then(|number| number.parse::<u32>().ok());
-    if number.is_some_and(|number| number > 0) { "<restart>.log".to_owned() } else { name }
+    if number.is_some_and(|number| number > 0) { RESTART_LOG.trim_start_matches('/').to_owned() } else { name }
 }
 
 /// Volumes that agents fill are entered, those that only are mounted here are not.
@@ -155,7 +162,13 @@ fn links(beginning: &str) -> Value {
             found.entry(name.to_owned()).or_default().insert(target.with_file_name(file).display().to_string());
         }
     }
-    found.into_iter().map(|(name, targets)| (name, targets.into_iter().collect())).collect::<Map<_, _>>().into()
+    let of_restarts = |mut targets: BTreeSet<String>| -> Value {
+        if targets.iter().any(|target| target.ends_with(RESTART_LOG)) {
+            targets.retain(|target| !target.ends_with(FIRST_LOG));
+        }
+        targets.into_iter().collect()
+    };
+    found.into_iter().map(|(name, targets)| (name, of_restarts(targets))).collect::<Map<_, _>>().into()
 }
 
 /// The mounts below a folder: the type of the file system and its options.

@@ -14,7 +14,7 @@ pub fn settle_time(pod: &Value) -> Option<Duration> {
     let is_on_the_way = |one: &Value| {
         let is_in_first_pause = one["restartCount"].as_u64().is_some_and(|count| count < 2);
         match one["state"]["waiting"]["reason"].as_str().unwrap_or_default() {
-            "ErrImagePull" | "RunContainerError" => true,
+            "ErrImagePull" | "RunContainerError" | "PostStartHookError" => true,
             "CrashLoopBackOff" => is_in_first_pause,
             _ => false,
         }
