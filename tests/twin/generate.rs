@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::differences::is_match;
-use crate::scenario::{Order, Patch, Scenario, Step};
+use crate::scenario::{Order, Patch, Scenario, Step, replaced};
 
 /// The beginning of the names of scenarios with restarts of the agent.
 pub const RESTARTED: &str = "r-";
@@ -152,7 +152,10 @@ fn with_restarts(story: &Scenario) -> Scenario {
             steps.push(Step::Agent(Order::Restart));
         }
     }
-    Scenario { scenario: format!("{RESTARTED}{}", story.scenario), steps, ..story.clone() }
+    // Objects of no namespace are there already, from the story as it is.
+    let renamed = |values: &[Value]| values.iter().map(|value| replaced(value, "twin-$NODE", "twin-r-$NODE")).collect();
+    let (objects, pods) = (renamed(&story.objects), renamed(&story.pods));
+    Scenario { scenario: format!("{RESTARTED}{}", story.scenario), objects, pods, steps, ..story.clone() }
 }
 
 fn choices<'a>(chosen: &[(&str, &'a Choice)]) -> Vec<&'a Choice> {

@@ -69,6 +69,12 @@ impl Wishes {
         }
     }
 
+    /// How many scenarios with restarts there are: as many as the seed chooses, or all, of which `SCENARIOS` names some.
+    fn restarted(&self) -> usize {
+        let are_named = self.patterns.iter().any(|pattern| pattern.starts_with(generate::RESTARTED));
+        if are_named { usize::MAX } else { self.count.div_ceil(COMBINATIONS_PER_RESTARTED) }
+    }
+
     fn names(&self, scenario: &str) -> bool {
         self.patterns.is_empty() || self.patterns.iter().any(|pattern| is_match(pattern, scenario))
     }
@@ -135,7 +141,7 @@ fn compare_again(folder: &Path, wishes: &Wishes, known: &Known, outcome: &Mutex<
 fn play_all(wishes: &Wishes, known: &Known, outcome: &Mutex<Outcome>) -> Result<(), String> {
     let fields = fields(top())?;
     let mut wanted = read_all(&top().join("tests/twin/scenarios"))?;
-    let restarted = generate::restarted(&wanted, wishes.seed, wishes.count.div_ceil(COMBINATIONS_PER_RESTARTED));
+    let restarted = generate::restarted(&wanted, wishes.seed, wishes.restarted());
     wanted.extend(generate::alone(&fields));
     let sides = if wishes.against == Against::Upstream { &Side::BOTH[..] } else { &[Side::Ours] };
     let machine = Machine::new(sides)?;

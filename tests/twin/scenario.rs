@@ -45,7 +45,7 @@ pub enum Step {
     Phase {
         /// The pod.
         pod: String,
-        /// The phase.
+        /// The phase, or some of which one is enough: `Failed|Succeeded`.
         is: String,
     },
     /// Waits for restarts of a container.
@@ -302,10 +302,15 @@ pub fn read_all(folder: &Path) -> Result<Vec<Scenario>, String> {
 
 /// Puts the node's name where a text says `$NODE`.
 pub fn with_node(value: &Value, node: &str) -> Value {
+    replaced(value, "$NODE", node)
+}
+
+/// The value with other words in its texts.
+pub fn replaced(value: &Value, words: &str, by: &str) -> Value {
     match value {
-        Value::String(text) => Value::String(text.replace("$NODE", node)),
-        Value::Array(items) => items.iter().map(|item| with_node(item, node)).collect(),
-        Value::Object(fields) => fields.iter().map(|(key, item)| (key.clone(), with_node(item, node))).collect(),
+        Value::String(text) => Value::String(text.replace(words, by)),
+        Value::Array(items) => items.iter().map(|item| replaced(item, words, by)).collect(),
+        Value::Object(fields) => fields.iter().map(|(key, item)| (key.clone(), replaced(item, words, by))).collect(),
         other => other.clone(),
     }
 }

@@ -142,7 +142,9 @@ impl<'a> Play<'a> {
                 pods.iter().for_each(|pod| self.wait_settled(pod, deadline));
                 Ok(Value::Null)
             }
-            Step::Phase { pod, is } => self.wait(pod, is, |pod| pod["status"]["phase"] == is.as_str()),
+            Step::Phase { pod, is } => self.wait(pod, is, |pod| {
+                is.split('|').any(|phase| pod["status"]["phase"] == phase)
+            }),
             Step::Restarts { pod, container, least } => self.wait(pod, "restarted", |pod| {
                 container_status(pod, container)["restartCount"].as_u64().is_some_and(|count| count >= *least)
             }),
