@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::differences::is_match;
-use crate::scenario::{Order, Patch, Scenario, Step, replaced};
+use crate::scenario::{Order, Patch, Scenario, Step};
 
 /// The beginning of the names of scenarios with restarts of the agent.
 pub const RESTARTED: &str = "r-";
@@ -79,6 +79,7 @@ pub fn alone(fields: &[Field]) -> Vec<Scenario> {
             pods,
             manifests: vec![],
             steps: vec![Step::Settled(names), Step::Delete { pod: None, grace: None }],
+            is_again: false,
         }
     };
     fields.iter().enumerate().map(one).collect()
@@ -111,6 +112,7 @@ fn combination(fields: &[Field], seed: u64, number: usize, is_valid: &impl Fn(&V
         pods: vec![pod("pod", &choices(&chosen), port)],
         manifests: vec![],
         steps: story(below(8)),
+        is_again: false,
     }
 }
 
@@ -152,10 +154,7 @@ fn with_restarts(story: &Scenario) -> Scenario {
             steps.push(Step::Agent(Order::Restart));
         }
     }
-    // Objects of no namespace are there already, from the story as it is.
-    let renamed = |values: &[Value]| values.iter().map(|value| replaced(value, "twin-$NODE", "twin-r-$NODE")).collect();
-    let (objects, pods) = (renamed(&story.objects), renamed(&story.pods));
-    Scenario { scenario: format!("{RESTARTED}{}", story.scenario), objects, pods, steps, ..story.clone() }
+    Scenario { scenario: format!("{RESTARTED}{}", story.scenario), steps, ..story.renamed("r") }
 }
 
 fn choices<'a>(chosen: &[(&str, &'a Choice)]) -> Vec<&'a Choice> {

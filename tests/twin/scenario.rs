@@ -31,6 +31,9 @@ pub struct Scenario {
     /// The steps; without any, all pods become ready and are deleted.
     #[serde(default)]
     pub steps: Vec<Step>,
+    /// It was played before on the same nodes.
+    #[serde(skip)]
+    pub is_again: bool,
 }
 
 /// One step.
@@ -205,6 +208,23 @@ pub struct Patch {
 }
 
 impl Scenario {
+    /// The same for one more time on the same nodes.
+    pub fn again(&self) -> Self {
+        Self { is_again: true, ..self.renamed("a") }
+    }
+
+    /// The same with other names for the objects that belong to no namespace: those of the first time may be there still.
+    pub fn renamed(&self, letter: &str) -> Self {
+        let name = format!("twin-{letter}-$NODE");
+        let renamed = |values: &[Value]| values.iter().map(|value| replaced(value, "twin-$NODE", &name)).collect();
+        Self { objects: renamed(&self.objects), pods: renamed(&self.pods), ..self.clone() }
+    }
+
+    /// The name by which the nodes tell where it is played.
+    pub fn place(&self) -> String {
+        if self.is_again { format!("a-{}", self.scenario) } else { self.scenario.clone() }
+    }
+
     /// The names of its pods but for static ones.
     pub fn pod_names(&self) -> Vec<String> {
         names(&self.pods)
@@ -306,7 +326,7 @@ pub fn with_node(value: &Value, node: &str) -> Value {
 }
 
 /// The value with other words in its texts.
-pub fn replaced(value: &Value, words: &str, by: &str) -> Value {
+fn replaced(value: &Value, words: &str, by: &str) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace(words, by)),
         Value::Array(items) => items.iter().map(|item| replaced(item, words, by)).collect(),

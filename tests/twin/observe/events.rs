@@ -33,7 +33,7 @@ pub fn of_pod(list: &Value, pod: &str) -> Value {
         kinds.insert(text(&event["type"]));
         // A token is mounted a moment earlier or later than the volumes beside it.
         let message = without_shapes(event["message"].as_str().unwrap_or_default());
-        messages.insert(message.replace("[<token-volume> ", "["));
+        messages.insert(message.replace("[<token-volume> ", "[").replace(" <token-volume>]", "]"));
         *count += event["count"].as_u64().unwrap_or(1);
     }
     for (key, (_, messages, _)) in &mut found {

@@ -58,7 +58,7 @@ pub struct Play<'a> {
 impl<'a> Play<'a> {
     /// A namespace for the scenario, with the account that pods need.
     pub fn new(node: &'a Node, api: &'a Api, meeting: &'a Meeting, scenario: &'a Scenario) -> Result<Self, String> {
-        let namespace = node.side.namespace(&scenario.scenario);
+        let namespace = node.side.namespace(&scenario.place());
         api.post("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } }))?;
         let deadline = Instant::now() + PATIENCE;
         for path in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
@@ -142,9 +142,9 @@ impl<'a> Play<'a> {
                 pods.iter().for_each(|pod| self.wait_settled(pod, deadline));
                 Ok(Value::Null)
             }
-            Step::Phase { pod, is } => self.wait(pod, is, |pod| {
-                is.split('|').any(|phase| pod["status"]["phase"] == phase)
-            }),
+            Step::Phase { pod, is } => {
+                self.wait(pod, is, |pod| is.split('|').any(|phase| pod["status"]["phase"] == phase))
+            }
             Step::Restarts { pod, container, least } => self.wait(pod, "restarted", |pod| {
                 container_status(pod, container)["restartCount"].as_u64().is_some_and(|count| count >= *least)
             }),
