@@ -1,15 +1,19 @@
 //! One seed's story, or many seeds until one fails.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::scenarios::{cluster_scenario, plugin_scenario, scenario};
 use podwright::sim::{Crash, Options, Run, describe, run};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 /// The growth of memory that is allowed while pods come and go, in percent.
 const GROWTH_MAX: f64 = 10.0;
@@ -67,6 +71,27 @@ struct Arguments {
     /// Print what was broken only, not the story
     #[arg(long)]
     quiet: bool,
+    /// The agent's log goes to the standard error stream, by a filter such as `debug`, with the virtual seconds since its start
+    #[arg(long, value_name = "FILTER", conflicts_with = "seeds")]
+    log: Option<EnvFilter>,
+}
+
+/// Tells log lines the virtual time since the first of them.
+#[derive(Default)]
+struct VirtualTime {
+    began: OnceLock<tokio::time::Instant>,
+}
+
+impl FormatTime for VirtualTime {
+    #[expect(clippy::disallowed_methods, reason = "the log is beside the simulator, and has no clock of it")]
+    fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        // The first lines come before the runtime is there, or after it has gone.
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Ok(());
+        }
+        let now = tokio::time::Instant::now();
+        write!(writer, "{:>10.3}s", (now - *self.began.get_or_init(|| now)).as_secs_f64())
+    }
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -166,6 +191,10 @@ fn say(line: impl Display) {
 }
 
 fn one(arguments: &Arguments) -> Result<bool, String> {
+    if let Some(filter) = &arguments.log {
+        let log = tracing_subscriber::fmt().with_timer(VirtualTime::default()).with_ansi(false).with_writer(io::stderr);
+        log.with_env_filter(filter.clone()).init();
+    }
     let run = arguments.run(arguments.seed)?;
     if !arguments.quiet {
         for line in &run.story {

@@ -62,6 +62,8 @@ pub enum Fault {
     TornWrites,
     /// Work on a volume fails half way: its effect, or a part of it, is there.
     HalfVolumes,
+    /// Steps at files take up to seconds.
+    SlowFiles,
     /// The machine loses its power, and boots again.
     Resets,
     /// Calls to drivers fail, some of them although they took effect.
@@ -131,6 +133,9 @@ pub enum Fate {
     },
 }
 
+/// The longest half of a step at a file where [`Fault::SlowFiles`] strikes.
+const BUSY_DISK: Duration = Duration::from_secs(3);
+
 /// See the module.
 #[derive(Debug)]
 pub struct Faults {
@@ -138,13 +143,16 @@ pub struct Faults {
     active: Mutex<BTreeSet<Fault>>,
     calls: Random,
     others: Random,
-    /// Its own stream: the same seed meets the same faults of other kinds without this one.
+    /// A stream of its own, as the next: the same seed meets the same faults of other kinds without this one.
     clock: Random,
+    files: Random,
+    /// The longest half of a step at a file else.
+    disk: Duration,
 }
 
 impl Faults {
-    /// These, from now on.
-    pub fn new(seed: u64, active: BTreeSet<Fault>) -> Self {
+    /// These, from now on. A step at a file takes up to twice `disk` where nothing goes wrong.
+    pub fn new(seed: u64, active: BTreeSet<Fault>, disk: Duration) -> Self {
         let ever = active.clone();
         Self {
             ever,
@@ -152,12 +160,19 @@ impl Faults {
             calls: Random::named(seed, "calls"),
             others: Random::named(seed, "faults"),
             clock: Random::named(seed, "clock steps"),
+            files: Random::named(seed, "files"),
+            disk,
         }
     }
 
     /// Whether nothing goes wrong now.
     pub fn is_quiet(&self) -> bool {
         lock(&self.active).is_empty()
+    }
+
+    /// Whether nothing ever goes wrong.
+    pub fn was_quiet(&self) -> bool {
+        self.ever.is_empty()
     }
 
     /// Whether this kind goes on now.
@@ -183,6 +198,7 @@ impl Faults {
             Fault::FullImages,
             Fault::TornWrites,
             Fault::HalfVolumes,
+            Fault::SlowFiles,
             Fault::Watches,
             Fault::Sandboxes,
             Fault::Resets,
@@ -220,6 +236,12 @@ impl Faults {
     pub fn latency(&self) -> Duration {
         let longest = if self.has(Fault::Slow) && self.calls.chance(0.2) { 3_000 } else { 30 };
         self.calls.between(Duration::from_millis(1), Duration::from_millis(longest))
+    }
+
+    /// How long one half of a step at a file takes: before its effect, or after it.
+    pub fn file_latency(&self) -> Duration {
+        let is_busy = self.has(Fault::SlowFiles) && self.files.chance(0.05);
+        self.files.between(Duration::ZERO, if is_busy { BUSY_DISK } else { self.disk })
     }
 
     /// The fate of the next call.

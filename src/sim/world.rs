@@ -149,7 +149,7 @@ impl World {
     pub fn new(seed: u64, options: &Options) -> Self {
         let time = VirtualTime::begin();
         let story = Arc::new(Story::new(time.clone()));
-        let faults = Arc::new(Faults::new(seed, options.faults.clone()));
+        let faults = Arc::new(Faults::new(seed, options.faults.clone(), Strict(options.strict).disk(seed)));
         let node = Node::new(seed, time, Arc::clone(&story), Arc::clone(&faults));
         node.invariants.set_command(options.command.clone());
         *lock(&node.kill_at) = options.kill_at;

@@ -155,13 +155,13 @@ fn directory_name(pod: &PodPlace) -> String {
 
 impl Outlet {
     /// Does something with the disk, or fails as disks do.
-    pub(super) async fn file<T>(
+    pub(super) async fn file<T: Send>(
         &self,
         attempt: &'static str,
         path: &str,
         work: impl FnOnce(&mut Disk) -> T + Send,
     ) -> Result<T, FileError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         let writes = !matches!(attempt.split(' ').next(), Some("read" | "open" | "look" | "list" | "remove"));
         if node.faults.strikes(Fault::Disk, 0.1) || (writes && lock(&node.beside).refuses_writes) {
             node.story.tell("fault", format!("cannot {attempt} {path}"));
@@ -169,9 +169,7 @@ impl Outlet {
             return Err(FileError { attempt, path: path.to_owned(), problem });
         }
         let done = work(&mut lock(&node.disk));
-        if !self.is_alive() {
-            return std::future::pending().await;
-        }
+        self.end_file().await;
         Ok(done)
     }
 }

@@ -65,18 +65,19 @@ impl WatchedFolder {
 #[async_trait]
 impl ManifestFolder for Outlet {
     async fn scan(&self) -> Result<Folder, ScanError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         if node.faults.strikes(Fault::Watches, 0.1) {
             return Err(ScanError { path: FOLDER.into(), problem: BROKEN.to_owned() });
         }
         node.invariants.manifests_read();
         let files = node.manifests.files().into_iter();
-        let files = files.map(|(path, content)| ManifestFile { path, content: Ok(content) });
-        Ok(Folder { files: files.collect(), ..Folder::default() })
+        let files = files.map(|(path, content)| ManifestFile { path, content: Ok(content) }).collect();
+        self.end_file().await;
+        Ok(Folder { files, ..Folder::default() })
     }
 
     async fn watch(&self) -> Result<Changes, ScanError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         Ok(node.manifests.changes())
     }
 }
@@ -84,17 +85,19 @@ impl ManifestFolder for Outlet {
 #[async_trait]
 impl LocalObjectFolder for Outlet {
     async fn scan(&self) -> Result<Vec<ObjectFile>, FolderError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         if node.faults.strikes(Fault::Watches, 0.1) {
             return Err(FolderError { path: OBJECTS_FOLDER.into(), problem: BROKEN.to_owned() });
         }
         let files = node.objects.files().into_iter();
         let read = |content| Ok((SecretBytes(content), Readers::Owner));
-        Ok(files.map(|(path, content)| ObjectFile { path, content: read(content) }).collect())
+        let files = files.map(|(path, content)| ObjectFile { path, content: read(content) }).collect();
+        self.end_file().await;
+        Ok(files)
     }
 
     async fn watch(&self) -> Result<Changes, FolderError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         Ok(node.objects.changes())
     }
 }

@@ -219,7 +219,19 @@ impl Outlet {
         CriError::Other { code: "Unknown", message: format!("{method}: something went wrong in the runtime") }
     }
 
-    /// A step at a file or cgroup: in place, without time. `None` when the agent is dead.
+    /// Begins a step at a file: the time until its effect has passed. Never comes back when the agent is dead.
+    pub(super) async fn begin_file(&self) -> &Node {
+        self.pass(self.node.faults.file_latency()).await;
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        node
+    }
+
+    /// Ends such a step: the time from its effect until the agent learns of it.
+    pub(super) async fn end_file(&self) {
+        self.pass(self.node.faults.file_latency()).await;
+    }
+
+    /// A step at a cgroup: in place, without time. `None` when the agent is dead.
     pub(super) fn touch(&self) -> Option<&Node> {
         let number = self.node.calls.fetch_add(1, Ordering::Relaxed);
         let kill = *lock(&self.node.kill_at);

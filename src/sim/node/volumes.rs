@@ -50,7 +50,7 @@ impl Disk {
 impl Outlet {
     /// Waits for as long as nobody answers behind a volume.
     async fn alive(&self, doing: &str, volume: &str) {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         let what = format!("{doing} {volume}");
         while lock(&node.disk).dead.as_ref() == Some(&what) {
             lock(&node.disk).hanging.entry(what.clone()).or_insert_with(|| node.time.now());
@@ -59,13 +59,13 @@ impl Outlet {
         lock(&node.disk).hanging.remove(&what);
     }
 
-    pub(super) async fn volume<T>(
+    pub(super) async fn volume<T: Send>(
         &self,
         attempt: &'static str,
         path: String,
         work: impl FnOnce(&super::Node) -> T + Send,
     ) -> Result<T, VolumeError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         if node.fails_now(attempt) || node.faults.strikes(Fault::Disk, 0.1) {
             node.story.tell("fault", format!("cannot {attempt} {path}"));
             return Err(VolumeError::Failed {
@@ -75,9 +75,7 @@ impl Outlet {
             });
         }
         let done = work(node);
-        if !self.is_alive() {
-            return std::future::pending().await;
-        }
+        self.end_file().await;
         if node.faults.strikes(Fault::HalfVolumes, 0.1) {
             node.story.tell("fault", format!("{attempt} {path} fails half way"));
             return Err(VolumeError::Failed { attempt, path, problem: "Input/output error (os error 5)".to_owned() });

@@ -55,7 +55,7 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
     let end = world.node().time.elapsed().max(seconds(1)) + time;
     let mut turn = 0_usize;
     while world.node().time.elapsed() < end {
-        world.sleep(world.random().between(seconds(1), seconds(8))).await;
+        world.until_next_deed(seconds(1), seconds(8)).await;
         turn += 1;
         step(&world, pods, statics, turn).await;
     }

@@ -64,7 +64,7 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
     let end = world.node().time.elapsed().max(seconds(1)) + time;
     let mut second = None;
     while world.node().time.elapsed() < end {
-        world.sleep(world.random().between(seconds(1), seconds(8))).await;
+        world.until_next_deed(seconds(1), seconds(8)).await;
         let number = usize::try_from(world.random().below(pods as u64)).unwrap_or_default();
         let name = pod(number).name;
         match world.random().below(8) {

@@ -49,7 +49,7 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
     let end = world.node().time.elapsed().max(seconds(1)) + time;
     let mut edits = 0;
     while world.node().time.elapsed() < end {
-        world.sleep(world.random().between(seconds(2), seconds(12))).await;
+        world.until_next_deed(seconds(2), seconds(12)).await;
         let number = usize::try_from(world.random().below(pods as u64)).unwrap_or_default();
         match world.random().below(3) {
             0 => {

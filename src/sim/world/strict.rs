@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::World;
 use super::truth::Problem;
 use crate::actors::kit::trace::Trace;
 use crate::actors::settings::Settings;
 use crate::sim::faults::Fault;
+use crate::sim::faults::random::Random;
 use crate::sim::invariants::VOLUMES_GROWN;
 
 /// For a look that mends what was missed: longer than any story.
@@ -20,9 +22,17 @@ const LIMIT: Duration = Duration::from_secs(130);
 /// The same after faults: what failed over and over is tried again after its longest pause, and calls that hang come to
 /// their deadlines.
 const LIMIT_AFTER_FAULTS: Duration = Duration::from_secs(300);
+/// The longest half of a step at a file: the first is usual.
+const DISKS: [Duration; 4] =
+    [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100), Duration::from_millis(800)];
 /// The invariants that a period sees to on purpose, with the reason.
 const BY_PERIOD: [(&str, &str); 1] =
     [(VOLUMES_GROWN, "claims are not watched: they are read at each sync of their pod, as by upstream")];
+
+/// The share of deeds that follow the one before at once, and the longest time between them: news come while the work that
+/// earlier ones began is under way.
+const IN_A_BURST: f64 = 0.7;
+const BURST_STEP: Duration = Duration::from_millis(400);
 
 /// Whether the mode is on.
 #[derive(Clone, Copy)]
@@ -36,6 +46,12 @@ impl Strict {
             (true, true) => LIMIT,
             (true, false) => LIMIT_AFTER_FAULTS,
         }
+    }
+
+    /// The longest half of a step at a file, by the seed: a fast disk, one of an edge node, a busy one, a dying one.
+    pub fn disk(self, seed: u64) -> Duration {
+        let disk = if self.0 { Random::named(seed, "disk").below(DISKS.len() as u64) } else { 0 };
+        DISKS[usize::try_from(disk).unwrap_or_default()]
     }
 
     /// Puts off the periods that are settings.
@@ -58,5 +74,21 @@ impl Strict {
     /// Leaves out the parts that wait for a period on purpose.
     pub fn forgive(self, problems: &mut Vec<Problem>) {
         problems.retain(|(name, _)| !self.0 || BY_PERIOD.iter().all(|(invariant, _)| name != invariant));
+    }
+}
+
+impl World {
+    /// Waits until the user does the next thing. In the strict mode things come in bursts, and where nothing goes wrong the
+    /// node becomes right after each.
+    pub async fn until_next_deed(&self, shortest: Duration, longest: Duration) {
+        if self.shared.strict.0 {
+            if self.random().chance(IN_A_BURST) {
+                return self.sleep(self.random().between(Duration::ZERO, BURST_STEP)).await;
+            }
+            if self.node().faults.was_quiet() {
+                self.settle().await;
+            }
+        }
+        self.sleep(self.random().between(shortest, longest)).await;
     }
 }

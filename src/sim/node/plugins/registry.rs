@@ -38,8 +38,10 @@ impl super::Plugins {
 impl PluginRegistry for PluginOutlet {
     async fn scan(&self) -> Result<BTreeMap<String, SocketIdentity>, PluginError> {
         let number = self.outlet.begin_call().await;
-        self.outlet.pass(Duration::from_millis(1)).await;
+        let faults = &self.outlet.node().faults;
+        self.outlet.pass(faults.file_latency()).await;
         let found = self.plugins().sockets().into_iter().map(|(path, (identity, _))| (path, identity)).collect();
+        self.outlet.pass(faults.file_latency()).await;
         self.outlet.end_call(number).await;
         Ok(found)
     }

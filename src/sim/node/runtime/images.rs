@@ -152,7 +152,7 @@ impl ImageHost for Outlet {
     }
 
     async fn evidence(&self, image: &str, image_ref: &str) -> Evidence {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         let images = lock(&node.images);
         Evidence {
             record: images.pulled.get(image_ref).cloned(),
@@ -162,13 +162,13 @@ impl ImageHost for Outlet {
     }
 
     async fn begin_pull(&self, image: &str) -> Result<(), FileError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         *lock(&node.images).pulling.entry(image.to_owned()).or_default() += 1;
         Ok(())
     }
 
     async fn end_pull(&self, image: &str) -> Result<(), FileError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         let mut images = lock(&node.images);
         match images.pulling.get_mut(image) {
             Some(others @ 2..) => *others -= 1,
@@ -184,7 +184,7 @@ impl ImageHost for Outlet {
         access: Option<&RecordedAccess>,
         now: Moment,
     ) -> Result<(), FileError> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         let mut images = lock(&node.images);
         let known = images.pulled.get(image_ref).cloned();
         if let Some(record) = merged(known, image, image_ref, access, now) {
@@ -194,13 +194,13 @@ impl ImageHost for Outlet {
     }
 
     async fn interrupted_pulls(&self) -> Vec<PullIntent> {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         let images = lock(&node.images);
         images.pulling.keys().map(|image| PullIntent::new(image)).collect()
     }
 
     async fn prune_records(&self, images: &BTreeSet<String>, began: Moment) -> usize {
-        let Some(node) = self.touch() else { return std::future::pending().await };
+        let node = self.begin_file().await;
         let mut known = lock(&node.images);
         let gone = to_prune(known.pulled.values(), images, began);
         gone.iter().filter(|image_ref| known.pulled.remove(*image_ref).is_some()).count()
