@@ -10,6 +10,7 @@
 mod call;
 pub mod merge;
 pub mod patch;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod untaken;
@@ -24,6 +25,7 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::pod_phase::{PENDING, is_terminal};
 use crate::logic::pods::pod_roster::full_name;
 use crate::logic::status::status_gates::StatusGates;
+use queue::{Queue, Urgency};
 use untaken::Tried;
 
 pub use call::{Answer, Call, Order, Own};
@@ -112,6 +114,8 @@ pub struct StatusSync {
     later: BTreeMap<PodUid, Duration>,
     /// The same by time.
     agenda: BTreeSet<(Duration, PodUid)>,
+    /// Pods whose news may be sent as soon as there is room.
+    queue: Queue,
     /// Pods whose calls are under way.
     calling: BTreeSet<PodUid>,
     /// Pods of which a call did not work, so that something may end their wait.
@@ -175,6 +179,7 @@ impl StatusSync {
         let Some(entry) = self.pods.remove(uid) else { return };
         self.calling.remove(uid);
         self.failed.remove(uid);
+        self.queue.leave(uid);
         self.put_off(uid, None);
         if let Some(own) = entry.own.filter(|own| own.is_static)
             && let Some(uids) = self.statics.get_mut(&own.full_name)
@@ -359,38 +364,48 @@ impl StatusSync {
 
     /// The calls to make now, and when to ask again although nothing happens; both in uptime.
     pub fn orders(&mut self, now: Duration) -> (Vec<Order>, Option<Duration>) {
-        let mut room = CALLS_MAX.saturating_sub(self.calling.len());
-        let mut orders = Vec::new();
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.extend(self.agenda.iter().take_while(|(due, _)| *due <= now).map(|(_, uid)| uid.clone()));
-        dirty.iter().for_each(|uid| self.put_off(uid, None));
-        self.looks += dirty.len() as u64;
-        let mut candidates = Vec::new();
-        for uid in &dirty {
-            let candidate = self.candidate(uid);
-            self.judge(uid, candidate.is_some());
-            candidates.extend(candidate);
+        let mut made = BTreeMap::new();
+        for uid in dirty {
+            self.put_off(&uid, None);
+            made.extend(self.look(&uid, now).map(|order| (uid, order)));
         }
-        candidates.sort_by_key(|candidate| candidate.urgency);
-        for Candidate { order, due, urgency } in candidates {
-            let uid = order.uid.clone();
-            let due = due.into_iter().chain(self.held_until(&uid, urgency, now)).max();
-            if let Some(due) = due.filter(|due| *due > now) {
-                self.put_off(&uid, Some(due));
-                continue;
-            }
-            if room == 0 {
-                self.dirty.insert(uid); // The end of a call leads here again.
-                continue;
-            }
+        let mut orders = Vec::new();
+        while self.calling.len() < CALLS_MAX
+            && let Some(uid) = self.queue.pop()
+        {
+            let Some(order) = made.remove(&uid).or_else(|| self.look(&uid, now)) else { continue };
+            self.queue.leave(&uid);
             let entry = self.pods.get_mut(&uid).expect("it has an order");
             (entry.calling, entry.changed, entry.held) = (Some(order.api_uid.clone()), false, None);
             entry.tried.begin(&order.call);
             self.calling.insert(uid);
-            room -= 1;
             orders.push(order);
         }
         (orders, self.agenda.first().map(|(due, _)| *due))
+    }
+
+    /// Looks at the pod's difference. News that may be sent now wait for room from then on.
+    fn look(&mut self, uid: &PodUid, now: Duration) -> Option<Order> {
+        self.looks += 1;
+        let candidate = self.candidate(uid);
+        self.judge(uid, candidate.is_some());
+        let due = candidate
+            .as_ref()
+            .and_then(|candidate| candidate.due.into_iter().chain(self.held_until(uid, candidate.urgency, now)).max());
+        let due = due.filter(|due| *due > now);
+        match candidate.filter(|_| due.is_none()) {
+            Some(Candidate { order, urgency, .. }) => {
+                self.queue.join(uid, urgency);
+                Some(order)
+            }
+            None => {
+                self.queue.leave(uid);
+                self.put_off(uid, due);
+                None
+            }
+        }
     }
 
     /// Until when this is held back, as a detail of a start or an end.
@@ -414,7 +429,7 @@ impl StatusSync {
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
     pub fn is_waiting(&self, uid: &PodUid) -> bool {
-        self.dirty.contains(uid) || self.later.contains_key(uid) || self.calling.contains(uid)
+        self.dirty.contains(uid) || self.later.contains_key(uid) || self.queue.has(uid) || self.calling.contains(uid)
     }
 
     /// The UID of the pod's object in the API, as the watch last had it.
@@ -503,23 +518,6 @@ fn lives_again(entry: &Entry, shown: &PodStatus) -> bool {
     let phase = |status: &PodStatus| is_terminal(status.phase.as_deref().unwrap_or_default());
     let lives = |own: &Own| own.may_run && !phase(&own.status);
     !entry.finished && entry.own.as_ref().is_some_and(lives) && phase(shown)
-}
-
-/// News that others wait for goes first (PAIN-32): where traffic goes, then which pod may take the place of an ended one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Urgency {
-    /// The pod became ready or unready, or is in another phase.
-    Turn,
-    /// It may go.
-    End,
-    /// Anything else that is new here. Of a pod that is being deleted it waits a moment for what comes next.
-    Detail,
-    /// Of a pod that is being deleted, only that the agent has seen it. It waits for what comes next.
-    Generation,
-    /// Of a pod that starts, only that its sandbox is there. It waits a moment: most containers start at once.
-    Sandbox,
-    /// A change by somebody else is put right.
-    Repair,
 }
 
 /// News that could be sent.
