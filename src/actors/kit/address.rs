@@ -100,7 +100,7 @@ impl<M: Describe + Send + 'static> Address<M> {
     /// # Errors
     /// [`TellError`]: the message was dropped. Senders repeat state, so the sender may go on.
     pub fn tell(&self, cause: Cause, message: M) -> Result<(), TellError> {
-        if self.inner.record.depth() >= self.inner.record.capacity {
+        if self.is_full() {
             self.inner.trace.count_refusal(&self.inner.record);
             tracing::warn!(actor = %self.inner.record.name, message = message.name(), "mailbox full, message refused");
             return Err(TellError::Full);
@@ -137,7 +137,8 @@ impl<M: Describe + Send + 'static> Address<M> {
         let _ = self.deliver(me, envelope);
     }
 
-    /// Asks and waits at most `limit`. For the server, the command line, operations and tests; never inside a turn.
+    /// Asks and waits at most `limit`, for room too. For the server, the command line, operations and tests; never inside a
+    /// turn.
     ///
     /// # Errors
     /// [`AskError`]: there is no answer.
@@ -147,13 +148,20 @@ impl<M: Describe + Send + 'static> Address<M> {
         limit: Duration,
         question: impl FnOnce(RpcReplyPort<T>) -> M,
     ) -> Result<T, AskError> {
-        let (reply, answer) = ractor::concurrency::oneshot();
-        self.tell(cause, question(RpcReplyPort::from(reply)))?;
-        match tokio::time::timeout(limit, answer).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err(AskError::Dropped),
-            Err(_) => Err(AskError::Late),
-        }
+        let asking = async {
+            // Another thread may take the room in between: then the question is refused after all.
+            while self.is_full() {
+                tokio::time::sleep(ROOM_WAIT).await;
+            }
+            let (reply, answer) = ractor::concurrency::oneshot();
+            self.tell(cause, question(RpcReplyPort::from(reply)))?;
+            answer.await.map_err(|_| AskError::Dropped)
+        };
+        tokio::time::timeout(limit, asking).await.unwrap_or(Err(AskError::Late))
+    }
+
+    fn is_full(&self) -> bool {
+        self.inner.record.depth() >= self.inner.record.capacity
     }
 
     /// Whether somebody lives here now.

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use podwright::messages::root::Child;
 use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::scenarios::{cluster_scenario, plugin_scenario, scenario};
 use podwright::sim::{Options, describe, run};
+use strum::IntoEnumIterator;
 
 use crate::common::{seeds, side_by_side};
 
@@ -22,6 +24,11 @@ enum Place {
 }
 
 fn strict(seed: u64, place: Place, faults: &str) {
+    strict_with(seed, place, faults, None);
+}
+
+/// The mailboxes of the kind named by `narrow` have room for one message.
+fn strict_with(seed: u64, place: Place, faults: &str, narrow: Option<&str>) {
     let faults = parse_list(faults).expect("a list of faults");
     let flag = match place {
         Place::Alone => "",
@@ -29,10 +36,14 @@ fn strict(seed: u64, place: Place, faults: &str) {
         Place::Plugins => " --plugins",
     };
     let list = write_list(&faults);
-    let command =
+    let mut command =
         format!("simulate --seed {seed} --pods {PODS} --duration {} --faults {list}{flag} --strict", TIME.as_secs());
+    if let Some(kind) = narrow {
+        command.push_str(&format!(" --mailbox {kind}:1"));
+    }
+    let mailbox = narrow.map(|kind| (kind.to_owned(), 1));
     let (cluster, plugins) = (!matches!(place, Place::Alone), matches!(place, Place::Plugins));
-    let options = Options { faults, cluster, plugins, strict: true, command, ..Options::default() };
+    let options = Options { faults, cluster, plugins, strict: true, mailbox, command, ..Options::default() };
     let run = run(seed, options, move |world| async move {
         match place {
             Place::Alone => scenario::standard(world, PODS, TIME).await,
@@ -54,5 +65,14 @@ fn a_node_is_right_at_once_without_periodic_looks() {
 fn a_node_is_right_soon_after_its_last_fault_without_periodic_looks() {
     for place in [Place::Alone, Place::Cluster, Place::Plugins] {
         side_by_side(&seeds(10, 0), |seed| strict(*seed, place, FAULTS));
+    }
+}
+
+/// A word that somebody had no room for is said again, or nobody had to hear it.
+#[test]
+fn a_node_is_right_at_once_while_mailboxes_are_full() {
+    let kinds: Vec<&str> = Child::iter().map(<&str>::from).chain(["PodWorker"]).collect();
+    for place in [Place::Cluster, Place::Plugins] {
+        side_by_side(&kinds, |kind| strict_with(seeds(0, 1)[0], place, "none", Some(kind)));
     }
 }

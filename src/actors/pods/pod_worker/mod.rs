@@ -173,6 +173,7 @@ impl Actor for PodWorker {
             return;
         }
         let is_update = matches!(message, PodWorkerMsg::SpecChanged(_));
+        self.published.begin_turn();
         let input = self.input_of(message, context);
         let now = self.now(context);
         let actions = self.lifecycle.step(input, now);

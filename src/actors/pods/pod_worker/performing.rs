@@ -34,14 +34,16 @@ impl PodWorker {
         match action {
             Action::Cancel(job) => self.cancel(&job, context),
             Action::Leave(container) => self.leave(container),
-            Action::Inspect => context.tell(&to.pleg, PlegMsg::Inspect(uid)),
+            Action::Inspect => self.published.note(context.try_tell(&to.pleg, PlegMsg::Inspect(uid))),
             Action::InspectSoon => {
                 let known = self.lifecycle.observed().expect("what is to be confirmed is known");
-                context.tell(&to.pleg, PlegMsg::InspectSoon(Arc::clone(known)));
+                self.published.note(context.try_tell(&to.pleg, PlegMsg::InspectSoon(Arc::clone(known))));
             }
             Action::NetworkNotReady(problem) => self.tell_network(&problem, context),
-            Action::Over => context.tell(&to.pod_manager, PodManagerMsg::PodOver(uid)),
-            Action::Finish => context.tell(&to.pod_manager, PodManagerMsg::WorkerFinished(uid)),
+            Action::Over => self.published.note(context.try_tell(&to.pod_manager, PodManagerMsg::PodOver(uid))),
+            Action::Finish => {
+                self.published.note(context.try_tell(&to.pod_manager, PodManagerMsg::WorkerFinished(uid)))
+            }
             Action::KillContainer { .. } | Action::KillPod { .. } | Action::ResetContainers(_) => {
                 self.begin_stop(action, context);
             }

@@ -1,4 +1,4 @@
-//! The last news of a pod worker: the status, the waits, and whether someone has to hear them again.
+//! The last news of a pod worker: the status, the waits, and whether someone has to hear of them or of other things again.
 
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(super) struct Published {
     is_forgotten: bool,
     /// Someone had no room for it.
     is_refused: bool,
+    /// Someone had no room for another word of this turn, which the next turn says again.
+    is_unheard: bool,
 }
 
 impl Published {
@@ -52,9 +54,19 @@ impl Published {
         self.is_refused = true;
     }
 
-    /// Whether everything is to go out again because someone had no room for it.
+    /// A turn begins, in which all is said that has to be.
+    pub(super) fn begin_turn(&mut self) {
+        self.is_unheard = false;
+    }
+
+    /// Whether someone had room for a word that each turn says until it is heard.
+    pub(super) fn note(&mut self, is_heard: bool) {
+        self.is_unheard |= !is_heard;
+    }
+
+    /// Whether something is to go out again because someone had no room for it.
     pub(super) fn is_refused(&self) -> bool {
-        self.is_refused
+        self.is_refused || self.is_unheard
     }
 
     /// Takes what is to be published; says whether it is to go out: it is news, or someone has to hear it again.

@@ -74,8 +74,9 @@ impl PodWorker {
     fn tell_prober(&mut self, pod: Arc<Pod>, status: Arc<PodStatus>, context: &Context<PodWorkerMsg>) {
         let (uid, to) = (self.site.uid.clone(), &self.site.tools.to);
         if self.lifecycle.stage() == Stage::Terminated {
-            if std::mem::replace(&mut self.is_probed, false) {
-                context.tell(&to.prober, ProberMsg::PodGone(uid));
+            if self.is_probed {
+                self.is_probed = !context.try_tell(&to.prober, ProberMsg::PodGone(uid));
+                self.published.note(!self.is_probed);
             }
         } else if !probes_of(&pod).is_empty() {
             self.is_probed = true;
@@ -179,22 +180,24 @@ impl PodWorker {
     }
 
     /// Looks at volumes again whose content or size changes while the pod runs; upstream looks at each sync of a pod, too.
-    pub(super) fn refresh_volumes(&self, context: &Context<PodWorkerMsg>) {
+    pub(super) fn refresh_volumes(&mut self, context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
         if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_looked_at_again) {
-            context.tell(&self.site.tools.to.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
+            let refresh = VolumeManagerMsg::Refresh(Arc::clone(pod));
+            self.published.note(context.try_tell(&self.site.tools.to.volume_manager, refresh));
         }
     }
 
     /// Hears how the devices of the pod's claims are; asked again with each sync, because the one that tells may forget.
-    pub(super) fn follow_devices(&self, context: &Context<PodWorkerMsg>) {
+    pub(super) fn follow_devices(&mut self, context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().filter(|pod| has_claims(pod)) else { return };
         let followed = match self.lifecycle.stage() {
             Stage::Syncing => Some((Arc::clone(pod), context.address().subscriber())),
             Stage::Terminating => return, // The release ends it.
             Stage::Terminated => None,
         };
-        context.tell(&self.site.tools.to.claim_manager, ClaimManagerMsg::Follow(self.site.uid.clone(), followed));
+        let follow = ClaimManagerMsg::Follow(self.site.uid.clone(), followed);
+        self.published.note(context.try_tell(&self.site.tools.to.claim_manager, follow));
     }
 
     /// Tells which objects of the API server are to be at hand, and that the volumes of a pod that ends stay as they are.
@@ -203,6 +206,7 @@ impl PodWorker {
         let (stage, pod) = (self.lifecycle.stage(), self.lifecycle.pod());
         if stage == Stage::Terminating && !self.volumes_settled {
             self.volumes_settled = context.try_tell(&to.volume_manager, VolumeManagerMsg::Ending(uid.clone()));
+            self.published.note(self.volumes_settled);
         }
         let interest = self.objects.due(stage, pod.map(AsRef::as_ref), self.published.is_forgotten());
         let message = match (interest, pod) {
@@ -210,8 +214,9 @@ impl PodWorker {
             (Some(Interest::LetGo), _) => ObjectCacheMsg::PodGone(uid.clone()),
             (Some(Interest::Keep), None) | (None, _) => return,
         };
-        if let Some(interest) = interest.filter(|_| context.try_tell(&to.object_cache, message)) {
-            self.objects.note(interest, pod.map(AsRef::as_ref));
+        match interest.filter(|_| context.try_tell(&to.object_cache, message)) {
+            Some(interest) => self.objects.note(interest, pod.map(AsRef::as_ref)),
+            None => self.published.note(false),
         }
     }
 }

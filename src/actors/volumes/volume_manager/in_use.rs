@@ -22,6 +22,15 @@ use crate::messages::volume_manager::{AttachedStep, TaskNews, VolumeManagerMsg};
 /// Wait before attached volumes are looked for again: they go when their pods end.
 const PERIOD: Duration = Duration::from_secs(30);
 
+/// News that go out again while there is no room for them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owed {
+    /// `CsiManager`: a staged volume may have no user any more.
+    MayBeUnused,
+    /// `NodeStatus`: the volumes in use.
+    InUse,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct InUse {
@@ -69,14 +78,13 @@ impl VolumeManager {
         }
     }
 
-    /// Tells `NodeStatus`, unless it has the same list; says whether it knows.
-    fn tell_in_use(&mut self, context: &Context<VolumeManagerMsg>) -> bool {
+    /// Tells `NodeStatus`, unless it has the same list or gets it soon; says whether the list is known.
+    fn tell_in_use(&mut self, context: &mut Context<VolumeManagerMsg>) -> bool {
         let Some(all) = self.in_use.all() else { return false };
         if self.in_use.told.as_ref() != Some(&all) {
-            let news = NodeNews::VolumesInUse(all.iter().cloned().collect());
-            if !context.try_tell(&self.args.node_status, NodeStatusMsg::News(news)) {
-                return false;
-            }
+            let (node_status, volumes) = (self.args.node_status.clone(), all.iter().cloned().collect::<Vec<_>>());
+            let news = move || NodeStatusMsg::News(NodeNews::VolumesInUse(volumes.clone()));
+            self.untold.tell(Owed::InUse, move |context| context.try_tell(&node_status, news()), context);
             self.in_use.told = Some(all);
         }
         true
@@ -86,7 +94,6 @@ impl VolumeManager {
     pub(super) fn note_attachable(&mut self, uid: PodUid, volume: String, context: &mut Context<VolumeManagerMsg>) {
         if self.pods.contains_key(&uid) {
             self.in_use.wanted.entry(uid).or_default().insert(volume);
-            // Without room for it, it goes out with the pod's next try.
             self.tell_in_use(context);
         }
     }
@@ -120,7 +127,11 @@ impl VolumeManager {
         let waited = is_over && self.in_use.wanted.remove(uid).is_some();
         if was_driven || may_be {
             let manager = self.args.csi.manager.clone();
-            self.untold.tell((), move |context| context.try_tell(&manager, CsiManagerMsg::MayBeUnused), context);
+            self.untold.tell(
+                Owed::MayBeUnused,
+                move |context| context.try_tell(&manager, CsiManagerMsg::MayBeUnused),
+                context,
+            );
         }
         if waited {
             self.look_for_attached(context);

@@ -50,7 +50,7 @@ use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observation, Observer};
 use crate::platform::volumes::VolumeHost;
 use drivers::CsiVolumes;
-use in_use::InUse;
+use in_use::{InUse, Owed};
 use tasks::MountTask;
 use timing::{Timing, planned_plugin, unmounting};
 
@@ -116,7 +116,7 @@ pub struct VolumeManager {
     wake: Option<(Steady, OperationId)>,
     in_use: InUse,
     /// Whether `CsiManager` has yet to hear that a staged volume may be unused.
-    untold: Untold<(), VolumeManagerMsg>,
+    untold: Untold<Owed, VolumeManagerMsg>,
 }
 
 impl Actor for VolumeManager {

@@ -10,7 +10,7 @@ const RETELL: Duration = Duration::from_secs(1);
 pub struct WorkerDues {
     /// The periodic sync (POD-11).
     pub sync: Duration,
-    /// Someone had no room for the newest status.
+    /// Someone had no room for the newest status, or for another word.
     pub is_refused: bool,
     /// A wait of the pod's life.
     pub retry: Option<Duration>,
