@@ -156,7 +156,7 @@ impl World {
         let meter = options.turn_clock.map(|clock| Arc::new(TurnMeter::new(clock, node.time.clone())));
         let crashes = Crashes::new(seed, options.crash.clone(), faults, story).with_mailbox(options.mailbox.clone());
         let crashes = Arc::new(crashes.with_meter(meter.clone()));
-        let link = options.cluster.then(|| cluster::begin(seed, &node));
+        let link = options.cluster.then(|| cluster::begin(seed, &node, Strict(options.strict).way(seed)));
         let shared = Shared {
             seed,
             node,

@@ -56,6 +56,8 @@ pub struct Link {
     /// The server.
     pub server: Arc<ApiServer>,
     random: Random,
+    /// The longest half of a call where nothing goes wrong.
+    longest: Duration,
     /// Nobody answers until then, counted from the run's beginning.
     away_until: Mutex<Duration>,
     /// Counts how often the server went away.
@@ -65,11 +67,12 @@ pub struct Link {
 }
 
 impl Link {
-    /// To this server.
-    pub fn new(seed: u64, server: Arc<ApiServer>) -> Arc<Self> {
+    /// To this server. A call takes up to twice `longest` where nothing goes wrong.
+    pub fn new(seed: u64, server: Arc<ApiServer>, longest: Duration) -> Arc<Self> {
         Arc::new(Self {
             server,
             random: Random::named(seed, "api server"),
+            longest,
             away_until: Mutex::default(),
             epoch: AtomicU64::new(0),
             filling_until: Mutex::default(),
@@ -158,7 +161,7 @@ impl Link {
 
     fn latency(&self, node: &Node) -> Duration {
         let slow = node.faults.has(Fault::ApiSlow) && self.random.chance(0.15);
-        let longest = Duration::from_millis(if slow { 8_000 } else { 8 });
+        let longest = if slow { Duration::from_secs(8) } else { self.longest };
         self.random.between(Duration::from_millis(1), longest)
     }
 

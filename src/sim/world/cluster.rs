@@ -39,7 +39,7 @@ fn collection(plural: &str) -> String {
 }
 
 /// The API server of a node, with those who watch over what its agent does there.
-pub(in crate::sim) fn begin(seed: u64, node: &Arc<Node>) -> Arc<Link> {
+pub(in crate::sim) fn begin(seed: u64, node: &Arc<Node>, longest_way: Duration) -> Arc<Link> {
     let time = node.time.clone();
     let server = ApiServer::new(move || time.truly());
     let witness = Arc::downgrade(node);
@@ -62,7 +62,7 @@ pub(in crate::sim) fn begin(seed: u64, node: &Arc<Node>) -> Arc<Link> {
     ] {
         server.admin("POST", &collection(plural), object).expect("the first of its name");
     }
-    let link = Link::new(seed, server);
+    let link = Link::new(seed, server, longest_way);
     spawn(Arc::clone(&link).trouble(Arc::clone(node)));
     link
 }

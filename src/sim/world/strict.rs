@@ -25,6 +25,8 @@ const LIMIT_AFTER_FAULTS: Duration = Duration::from_secs(300);
 /// The longest half of a step at a file: the first is usual.
 const DISKS: [Duration; 4] =
     [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100), Duration::from_millis(800)];
+/// The longest half of a call to the API server: the first is usual.
+const WAYS: [Duration; 3] = [Duration::from_millis(8), Duration::from_millis(60), Duration::from_millis(250)];
 /// The invariants that a period sees to on purpose, with the reason.
 const BY_PERIOD: [(&str, &str); 1] =
     [(VOLUMES_GROWN, "claims are not watched: they are read at each sync of their pod, as by upstream")];
@@ -50,8 +52,17 @@ impl Strict {
 
     /// The longest half of a step at a file, by the seed: a fast disk, one of an edge node, a busy one, a dying one.
     pub fn disk(self, seed: u64) -> Duration {
-        let disk = if self.0 { Random::named(seed, "disk").below(DISKS.len() as u64) } else { 0 };
-        DISKS[usize::try_from(disk).unwrap_or_default()]
+        self.one_of(&DISKS, &Random::named(seed, "disk"))
+    }
+
+    /// The longest half of a call to the API server, by the seed.
+    pub fn way(self, seed: u64) -> Duration {
+        self.one_of(&WAYS, &Random::named(seed, "way"))
+    }
+
+    fn one_of(self, all: &[Duration], random: &Random) -> Duration {
+        let place = if self.0 { random.below(all.len() as u64) } else { 0 };
+        all[usize::try_from(place).unwrap_or_default()]
     }
 
     /// Puts off the periods that are settings.
