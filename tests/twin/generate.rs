@@ -128,10 +128,11 @@ pub fn restarted(stories: &[Scenario], seed: u64, count: usize) -> Vec<Scenario>
     found
 }
 
-/// Whether a difference of a scenario with restarts says nothing: which call the end of an agent cuts off, and which Event it
-/// tells twice, depends on the moment.
+/// Whether a difference of a scenario with restarts says nothing: which call or Event the end of an agent cuts off, and which
+/// Event it tells twice, depends on the moment.
 pub fn is_cut_off(scenario: &str, path: &str) -> bool {
-    const PATHS: [&str; 3] = ["pods/*/cri/*/order", "pods/*/cri/*/calls/Stop*", "pods/*/events/*/count"];
+    const PATHS: [&str; 4] =
+        ["pods/*/cri/*/order", "pods/*/cri/*/calls/Stop*", "pods/*/events/*/count", "pods/*/events/Killing*"];
     scenario.starts_with(RESTARTED) && PATHS.iter().any(|pattern| is_match(pattern, path))
 }
 
