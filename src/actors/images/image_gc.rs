@@ -15,6 +15,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::held::Held;
+use crate::actors::kit::single_flight::{Askers, SingleFlight};
 use crate::cri::{ImageService, RuntimeService};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::images::exempt::ExemptImages;
@@ -30,9 +31,6 @@ use crate::platform::observer::{Observation, Observer};
 
 /// A message about a disk that stays full is repeated after this, if it is the same.
 const SAY_AGAIN: Duration = Duration::from_secs(3600);
-
-/// Those who wait for the list of images at once.
-const ASKERS_MAX: usize = 64;
 
 /// The pass under way.
 #[derive(Clone, Debug)]
@@ -71,6 +69,9 @@ pub struct Args {
 pub struct ImageGc {
     args: Arc<Args>,
     garbage: ImageGarbage,
+    /// Those who wait until all unused images are removed ask for a pass, too.
+    passes: SingleFlight<Askers<Result<(), String>>>,
+    /// The images that the pass under way removes.
     running: Option<Running>,
     /// The image that is being removed.
     going: Option<ListedImage>,
@@ -81,16 +82,10 @@ pub struct ImageGc {
     /// When the look that images are judged by began.
     looked_at: Moment,
     failures: u32,
-    /// Whether a look is under way.
-    looking: bool,
     /// The timer of the next pass.
     next: Option<OperationId>,
-    /// Askers that wait until all unused images are removed, by a pass that has not begun.
-    askers: Vec<RpcReplyPort<Result<(), String>>>,
-    /// Askers that the pass under way answers: it began after they asked.
-    served: Vec<RpcReplyPort<Result<(), String>>>,
-    /// Those who wait for the list of images: one look serves all of them.
-    listing: Vec<RpcReplyPort<ImageUses>>,
+    /// Those who wait for the list of images.
+    lists: SingleFlight<Askers<ImageUses>>,
     /// The last message, and its time.
     said: Option<(String, Duration)>,
 }
@@ -105,34 +100,30 @@ impl Actor for ImageGc {
         let mut gc = Self {
             args: Arc::new(args),
             garbage: ImageGarbage::new(policy, context.clock().uptime()),
+            passes: SingleFlight::default(),
             running: None,
             going: None,
             waiting: Held::default(),
             aged: false,
             looked_at: context.now(),
             failures: 0,
-            looking: false,
             next: None,
-            askers: vec![],
-            served: vec![],
-            listing: vec![],
+            lists: SingleFlight::default(),
             said: None,
         };
         if !policy.is_off() {
-            gc.look(context);
+            gc.pass(Askers::default(), context);
         }
         gc
     }
 
     fn receive(&mut self, message: ImageGcMsg, context: &mut Context<ImageGcMsg>) {
         match message {
-            ImageGcMsg::PassDue => {
-                self.aged = false;
-                self.look(context);
-            }
+            ImageGcMsg::PassDue => self.pass(Askers::default(), context),
             ImageGcMsg::HandOut(reference, reply) => self.hand_out(&reference, reply, context),
-            ImageGcMsg::RemoveAllUnused(reply) => self.remove_all_unused(reply, context),
-            ImageGcMsg::List(reply) => self.list(reply, context),
+            // A pass that is under way says nothing of images that it did not try.
+            ImageGcMsg::RemoveAllUnused(reply) => self.pass(reply.into(), context),
+            ImageGcMsg::List(reply) => self.list(reply.into(), context),
             ImageGcMsg::Listed(outcome) => self.listed(outcome.into_result(), context),
             ImageGcMsg::MayGo(image, reply) => {
                 self.removal_ended();
@@ -140,13 +131,10 @@ impl Actor for ImageGc {
                 self.going = may_go.then_some(*image);
                 let _ = reply.send(may_go); // The asker may have left.
             }
-            ImageGcMsg::Looked(outcome) => {
-                self.looking = false;
-                match outcome.into_result() {
-                    Ok(look) => self.looked(look, context),
-                    Err(problem) => self.fail(&problem, context),
-                }
-            }
+            ImageGcMsg::Looked(outcome) => match outcome.into_result() {
+                Ok(look) => self.looked(look, context),
+                Err(problem) => self.fail(&problem, context),
+            },
             ImageGcMsg::Removed(outcome) => {
                 self.removal_ended();
                 match outcome.into_result() {
@@ -160,17 +148,13 @@ impl Actor for ImageGc {
 }
 
 impl ImageGc {
-    /// Images are judged by another policy from now on, at once unless a pass is under way.
+    /// Images are judged by another policy from now on, at once or when the pass under way has ended.
     fn follow(&mut self, policy: ImageGcPolicy, context: &mut Context<ImageGcMsg>) {
         Arc::make_mut(&mut self.args).policy = policy;
         self.garbage.follow(policy);
-        if self.looking || self.running.is_some() {
-            return;
-        }
         self.unschedule(context);
         if !policy.is_off() {
-            self.aged = false;
-            self.look(context);
+            self.pass(Askers::default(), context);
         }
     }
 
@@ -187,45 +171,25 @@ impl ImageGc {
         }
     }
 
-    /// A pass that is under way comes to its end first, and says nothing of images that it did not try.
-    fn remove_all_unused(&mut self, reply: RpcReplyPort<Result<(), String>>, context: &mut Context<ImageGcMsg>) {
-        self.askers.retain(|asker| !asker.is_closed());
-        self.askers.push(reply);
-        if !self.looking && self.running.is_none() {
-            self.look(context);
-        }
-    }
-
-    /// Asks the runtime, unless it is being asked already. Too many askers hear so.
-    fn list(&mut self, reply: RpcReplyPort<ImageUses>, context: &mut Context<ImageGcMsg>) {
-        self.listing.retain(|asker| !asker.is_closed());
-        if self.listing.len() >= ASKERS_MAX {
-            let _ = reply.send(Err("too many ask for images already".to_owned())); // The asker may have left.
-            return;
-        }
-        self.listing.push(reply);
-        if self.listing.len() == 1 {
+    /// Asks the runtime for a list that is no older than the question.
+    fn list(&mut self, askers: Askers<ImageUses>, context: &mut Context<ImageGcMsg>) {
+        if self.lists.want(askers).is_some() {
             let args = Arc::clone(&self.args);
             let work = async move { steps::list(&args).await };
             context.start("list images", "all images", work, |outcome| ImageGcMsg::Listed(outcome.into()));
         }
     }
 
-    fn listed(&mut self, outcome: Result<ListedImages, String>, context: &Context<ImageGcMsg>) {
+    fn listed(&mut self, outcome: Result<ListedImages, String>, context: &mut Context<ImageGcMsg>) {
         let now = context.clock().uptime();
         let uses: ImageUses = outcome.map(|(images, used)| {
             self.garbage.detect(&images, &used, now);
             Arc::new(self.garbage.uses(&self.args.exempt, now))
         });
-        for asker in self.listing.drain(..) {
-            let _ = asker.send(uses.clone()); // The asker may have left.
-        }
-    }
-
-    /// All that could go is gone, or why not.
-    fn answer_served(&mut self, outcome: &Result<(), String>) {
-        for asker in self.served.drain(..) {
-            let _ = asker.send(outcome.clone()); // The asker may have left.
+        let (askers, next) = self.lists.end();
+        askers.unwrap_or_default().answer(&uses);
+        if let Some(askers) = next {
+            self.list(askers, context);
         }
     }
 
@@ -237,12 +201,17 @@ impl ImageGc {
         }
     }
 
-    /// One pass at a time: the next is due when this one has ended.
+    /// One pass at a time.
+    fn pass(&mut self, askers: Askers<Result<(), String>>, context: &mut Context<ImageGcMsg>) {
+        if self.passes.want(askers).is_some() {
+            self.unschedule(context);
+            self.aged = false;
+            self.look(context);
+        }
+    }
+
+    /// A pass looks at its beginning, and once more when the images that are too old have gone.
     fn look(&mut self, context: &mut Context<ImageGcMsg>) {
-        self.unschedule(context);
-        self.served.append(&mut self.askers);
-        self.running = None;
-        self.looking = true;
         self.looked_at = context.now();
         let args = Arc::clone(&self.args);
         let work = async move { steps::look(&args).await };
@@ -252,10 +221,9 @@ impl ImageGc {
     fn looked(&mut self, look: ImageLook, context: &mut Context<ImageGcMsg>) {
         let now = context.clock().uptime();
         self.garbage.detect(&look.images, &look.used, now);
-        if !self.served.is_empty() {
+        if self.passes.current().is_some_and(|askers| askers.is_waiting()) {
             let pass = self.garbage.all_unused(now);
             if pass.candidates.is_empty() {
-                self.answer_served(&Ok(()));
                 return self.end(false, context);
             }
             return self.remove(Running { why: Removal::Pressure, pass, disk: None }, context);
@@ -342,7 +310,6 @@ impl ImageGc {
             return;
         }
         if running.why == Removal::Pressure {
-            self.answer_served(&Ok(()));
             return self.end(false, context);
         }
         match (running.disk, running.pass.wanted) {
@@ -372,7 +339,7 @@ impl ImageGc {
             self.said = None;
         }
         let wait = self.garbage.next_pass(short_of_space, context.clock().uptime());
-        self.schedule(wait, context);
+        self.over(&Ok(()), wait, context);
     }
 
     /// A first failure is logged; only further ones are worth an Event, as upstream.
@@ -383,18 +350,17 @@ impl ImageGc {
         if self.failures > 1 {
             self.say(EventReason::ImageGCFailed, problem.to_owned(), problem.to_owned(), context);
         }
-        self.answer_served(&Err(problem.to_owned()));
-        self.schedule(retry_after(self.failures), context);
+        self.over(&Err(problem.to_owned()), retry_after(self.failures), context);
     }
 
-    /// One timer at a time. A question that came during a pass gets the next pass at once.
-    fn schedule(&mut self, wait: Duration, context: &mut Context<ImageGcMsg>) {
-        self.unschedule(context);
-        if !self.askers.is_empty() {
-            return self.look(context);
-        }
-        if !self.args.policy.is_off() {
-            self.next = Some(context.after(wait, ImageGcMsg::PassDue));
+    /// A pass has ended. An asker during it gets one at once, else the next comes after a wait.
+    fn over(&mut self, outcome: &Result<(), String>, wait: Duration, context: &mut Context<ImageGcMsg>) {
+        let (askers, next) = self.passes.end();
+        askers.unwrap_or_default().answer(outcome);
+        match next {
+            Some(askers) => self.pass(askers, context),
+            None if self.args.policy.is_off() => {}
+            None => self.next = Some(context.after(wait, ImageGcMsg::PassDue)),
         }
     }
 

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::{Newest, SingleFlight};
 use crate::actors::kit::trace::Cause;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
@@ -67,10 +68,8 @@ pub struct ShutdownManager {
     args: Args,
     shutdown: Shutdown,
     times: ShutdownTimes,
-    /// The times are being written, one write at a time: an older one never comes last.
-    is_writing: bool,
-    /// The times that are to be written after that.
-    unwritten: Option<ShutdownTimes>,
+    /// An older write never comes last.
+    writes: SingleFlight<Newest<ShutdownTimes>>,
     /// The machine may go down once the times are on the disk.
     releases: bool,
     /// The time of the group that ends.
@@ -95,8 +94,7 @@ impl Actor for ShutdownManager {
             shutdown: Shutdown::new(args.settings.periods.clone()),
             args,
             times: ShutdownTimes::default(),
-            is_writing: false,
-            unwritten: None,
+            writes: SingleFlight::default(),
             releases: false,
             period: None,
             is_untold: false,
@@ -180,11 +178,10 @@ impl ShutdownManager {
                 if let Err(error) = outcome.into_result() {
                     tracing::error!(error, "Failed to store graceful shutdown state");
                 }
-                self.is_writing = false;
-                if let Some(times) = self.unwritten.take() {
-                    self.write(times, context);
-                } else if std::mem::take(&mut self.releases) {
-                    self.release();
+                match self.writes.end() {
+                    (_, Some(Newest(times))) => self.write(times, context),
+                    (_, None) if std::mem::take(&mut self.releases) => self.release(),
+                    (_, None) => {}
                 }
             }
         }
@@ -292,16 +289,16 @@ impl ShutdownManager {
     /// Whether they are to be on the disk.
     fn keep_times(&mut self, times: ShutdownTimes, context: &mut Context<ShutdownManagerMsg>) -> bool {
         self.note_times(times);
-        match (self.args.settings.keeps_times, self.is_writing) {
-            (false, _) => {}
-            (true, true) => self.unwritten = Some(times),
-            (true, false) => self.write(times, context),
+        if self.args.settings.keeps_times {
+            self.write(times, context);
         }
         self.args.settings.keeps_times
     }
 
     fn write(&mut self, times: ShutdownTimes, context: &mut Context<ShutdownManagerMsg>) {
-        self.is_writing = true;
+        if self.writes.want(Newest(times)).is_none() {
+            return;
+        }
         let checkpoints = Arc::clone(&self.args.checkpoints);
         let work = async move { write_times(&*checkpoints, times).await };
         context.start("write times", "this shutdown", work, |outcome| {

@@ -22,7 +22,6 @@ use crate::logic::pods::pod_admission::by_source::SourceAdmissions;
 use crate::logic::pods::pod_lifecycle::Demand;
 use crate::logic::pods::pod_manager::held_pods::{HeldPods, Relist};
 use crate::logic::pods::pod_manager::leftovers::Sweep;
-use crate::logic::pods::pod_manager::node_reread::NodeReread;
 use crate::logic::pods::pod_manager::pod_shares::PodShares;
 use crate::logic::pods::pod_manager::pod_sources::PodSources;
 use crate::logic::pods::pod_manager::releases::Releases;
@@ -52,6 +51,7 @@ mod supervision;
 pub mod sweeper;
 mod workers;
 
+use admission::NodeReread;
 pub use args::Args;
 use resizes::Resizes;
 use workers::Workers;

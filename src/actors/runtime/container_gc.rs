@@ -8,13 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::RpcReplyPort;
 use tracing::Instrument;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
-use crate::actors::kit::single_flight::SingleFlight;
+use crate::actors::kit::single_flight::{Askers, SingleFlight};
 use crate::actors::kit::trace::Cause;
 use crate::actors::runtime::removal::remove_container;
 use crate::cri::RuntimeService;
@@ -58,11 +57,9 @@ pub struct Args {
 /// See the module.
 pub struct ContainerGc {
     args: Args,
-    passes: SingleFlight<Askers>,
+    /// Those who wait until everything unused is removed ask for a pass, too.
+    passes: SingleFlight<Askers<Result<(), String>>>,
 }
-
-/// Those who wait until everything unused is removed.
-type Askers = Vec<RpcReplyPort<Result<(), String>>>;
 
 impl Actor for ContainerGc {
     const KIND: &'static str = "ContainerGc";
@@ -77,15 +74,15 @@ impl Actor for ContainerGc {
     fn receive(&mut self, message: ContainerGcMsg, context: &mut Context<ContainerGcMsg>) {
         match message {
             ContainerGcMsg::PassDue => {
-                self.pass(vec![], context);
+                self.pass(Askers::default(), context);
                 context.repair_after(PASS_PERIOD, ContainerGcMsg::PassDue);
             }
             ContainerGcMsg::Surplus(pod) => {
-                if self.passes.want(vec![]).is_some() {
+                if self.passes.want(Askers::default()).is_some() {
                     self.remove(vec![pod], None, false, context);
                 }
             }
-            ContainerGcMsg::RemoveAllUnused(reply) => self.pass(vec![reply], context),
+            ContainerGcMsg::RemoveAllUnused(reply) => self.pass(reply.into(), context),
             ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => {
                 if known.is_none() {
                     self.answer(&Err("it is not known which pods there are to be".to_owned()));
@@ -105,10 +102,9 @@ impl Actor for ContainerGc {
 
 impl ContainerGc {
     /// One pass over all pods.
-    fn pass(&mut self, askers: Askers, context: &mut Context<ContainerGcMsg>) {
+    fn pass(&mut self, askers: Askers<Result<(), String>>, context: &mut Context<ContainerGcMsg>) {
         let Some(askers) = self.passes.want(askers) else { return };
-        askers.retain(|asker| !asker.is_closed());
-        let is_asked = !askers.is_empty();
+        let is_asked = askers.is_waiting();
         let (pleg, pod_manager, cause) = (self.args.pleg.clone(), self.args.pod_manager.clone(), context.cause());
         let work = async move {
             // In this order: a pod that was taken in between has nothing in the look yet.
@@ -156,9 +152,7 @@ impl ContainerGc {
 
     /// Answers those for whom the pass under way began.
     fn answer(&mut self, outcome: &Result<(), String>) {
-        for asker in self.passes.current().into_iter().flat_map(std::mem::take) {
-            let _ = asker.send(outcome.clone()); // The asker may have left.
-        }
+        self.passes.current().into_iter().for_each(|askers| askers.answer(outcome));
     }
 
     /// A pass is over.

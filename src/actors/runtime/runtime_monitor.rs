@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::cri::{RuntimeHandler, RuntimeService, RuntimeStatus};
 use crate::logic::model::runtime_health::{self, RuntimeHealth, SILENCE_MAX};
 use crate::logic::node::node_status::{HandlerFact, RuntimeFact};
@@ -43,6 +44,7 @@ pub struct RuntimeMonitor {
     able_told: bool,
     /// The part of that about user namespaces, by handler.
     user_namespaces: Arc<BTreeMap<String, bool>>,
+    polls: SingleFlight<()>,
     /// The wait for the next poll; none while one is under way.
     timer: Option<OperationId>,
     /// The end of a silence that is borne; none while there is no silence. A call that hangs must not be waited for.
@@ -65,6 +67,7 @@ impl Actor for RuntimeMonitor {
             able: None,
             able_told: false,
             user_namespaces: Arc::default(),
+            polls: SingleFlight::default(),
             timer: None,
             silence: None,
         };
@@ -74,19 +77,16 @@ impl Actor for RuntimeMonitor {
 
     fn receive(&mut self, message: RuntimeMonitorMsg, context: &mut Context<RuntimeMonitorMsg>) {
         match message {
-            RuntimeMonitorMsg::PollDue => self.poll(context),
+            RuntimeMonitorMsg::PollDue | RuntimeMonitorMsg::LookNow => self.poll(context),
             RuntimeMonitorMsg::Polled(outcome) => {
                 self.take(outcome.into_result(), context);
-                self.timer = Some(context.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue));
+                match self.polls.end() {
+                    (_, Some(())) => self.poll(context),
+                    (_, None) => self.timer = Some(context.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue)),
+                }
             }
             RuntimeMonitorMsg::SilenceDue => self.note_silence(context),
             RuntimeMonitorMsg::PlegProblem(problem) => self.pleg_problem = problem,
-            RuntimeMonitorMsg::LookNow => {
-                if let Some(timer) = self.timer.take() {
-                    context.cancel(timer);
-                    self.poll(context);
-                }
-            }
             RuntimeMonitorMsg::Repeat => (self.told, self.able_told) = (None, false),
             RuntimeMonitorMsg::Current(reply) => {
                 let _ = reply.send(self.health()); // The asker may have left.
@@ -99,7 +99,12 @@ impl Actor for RuntimeMonitor {
 
 impl RuntimeMonitor {
     fn poll(&mut self, context: &mut Context<RuntimeMonitorMsg>) {
-        self.timer = None;
+        if self.polls.want(()).is_none() {
+            return;
+        }
+        if let Some(timer) = self.timer.take() {
+            context.cancel(timer);
+        }
         let runtime = Arc::clone(&self.args.runtime);
         context.start("runtime status", "the container runtime", async move { runtime.status().await }, |outcome| {
             RuntimeMonitorMsg::Polled(outcome.into())

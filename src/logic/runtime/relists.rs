@@ -1,7 +1,7 @@
 //! When all pods of the runtime are listed, and what is wrong when the last list is too old (CRI-28, NODE-38).
 //!
-//! Pure; owned by `Pleg`. One relist is under way at a time; a request during it leads to one more. Ages are counted from
-//! the beginning of a relist, so that a call that hangs is not waited for. Times are uptimes.
+//! Pure; owned by `Pleg`, which has one relist under way at a time. Ages are counted from the beginning of a relist, so that
+//! a call that hangs is not waited for. Times are uptimes.
 
 use std::time::Duration;
 
@@ -20,9 +20,6 @@ pub const OVERDUE_RETOLD: Duration = Duration::from_secs(60);
 pub struct Relists {
     /// When the observer was made.
     born: Duration,
-    is_under_way: bool,
-    /// Something happened that the relist under way may have missed.
-    is_asked_again: bool,
     /// When the newest relist began, and the one before it.
     began: Duration,
     before: Option<Duration>,
@@ -40,8 +37,6 @@ pub struct Ended {
     pub took: Duration,
     /// From the beginning of the one before to its own; `None` of the first.
     pub interval: Option<Duration>,
-    /// Whether the next is due at once.
-    pub is_asked_again: bool,
 }
 
 impl Relists {
@@ -49,8 +44,6 @@ impl Relists {
     pub fn new(now: Duration) -> Self {
         Self {
             born: now,
-            is_under_way: false,
-            is_asked_again: false,
             began: Duration::ZERO,
             before: None,
             last_good: None,
@@ -59,38 +52,25 @@ impl Relists {
         }
     }
 
-    /// Asks for a relist; whether one begins now. During another one it begins after that.
-    pub fn begin(&mut self, now: Duration) -> bool {
-        if self.is_under_way {
-            self.is_asked_again = true;
-            return false;
-        }
-        (self.is_under_way, self.began) = (true, now);
-        true
+    /// A relist begins.
+    pub fn begin(&mut self, now: Duration) {
+        self.began = now;
     }
 
     /// The relist under way ended, well or not.
     pub fn end(&mut self, now: Duration) -> Ended {
-        debug_assert!(self.is_under_way, "a relist ends that never began");
-        self.is_under_way = false;
         let before = self.before.replace(self.began);
-        Ended {
-            took: now.saturating_sub(self.began),
-            interval: before.map(|before| self.began.saturating_sub(before)),
-            is_asked_again: std::mem::take(&mut self.is_asked_again),
-        }
+        Ended { took: now.saturating_sub(self.began), interval: before.map(|before| self.began.saturating_sub(before)) }
     }
 
     /// The relist that ended listed the pods, as they were then; whether that counts.
     pub fn listed(&mut self, taken: Stamp) -> bool {
-        debug_assert!(!self.is_under_way, "the relist that listed the pods has not ended");
         (self.last_good, self.why_none) = (Some(self.began), None);
         taken >= self.counts_from
     }
 
     /// The relist that ended listed nothing, and why; whether that is news.
     pub fn failed(&mut self, why: String) -> bool {
-        debug_assert!(!self.is_under_way, "the relist that failed has not ended");
         let is_news = self.why_none.as_ref() != Some(&why);
         self.why_none = Some(why);
         is_news
@@ -130,19 +110,16 @@ mod tests {
 
     /// One that begins and ends at these uptimes.
     fn relisted(relists: &mut Relists, began: u64, ended: u64) -> Ended {
-        assert!(relists.begin(seconds(began)));
+        relists.begin(seconds(began));
         relists.end(seconds(ended))
     }
 
     /// CRI-28.
     #[test]
-    fn one_is_under_way_and_a_request_during_it_leads_to_one_more() {
+    fn an_interval_is_from_beginning_to_beginning() {
         let mut relists = Relists::new(seconds(0));
-        assert!(relists.begin(seconds(1)));
-        assert!(!relists.begin(seconds(2)) && !relists.begin(seconds(3)));
-        assert_eq!(relists.end(seconds(4)), Ended { took: seconds(3), interval: None, is_asked_again: true });
-        let next = relisted(&mut relists, 5, 7);
-        assert_eq!(next, Ended { took: seconds(2), interval: Some(seconds(4)), is_asked_again: false });
+        assert_eq!(relisted(&mut relists, 1, 4), Ended { took: seconds(3), interval: None });
+        assert_eq!(relisted(&mut relists, 5, 7), Ended { took: seconds(2), interval: Some(seconds(4)) });
     }
 
     /// The log names an outage of the runtime once, and again where its cause is another.
@@ -176,7 +153,7 @@ mod tests {
         assert_eq!((at(&relists, 291), relists.overdue_in()), (None, seconds(180)));
         let old = "PLEG is not healthy: pleg was last seen active 3m0s ago; threshold is 3m0s: a call hangs";
         assert_eq!(at(&relists, 292).as_deref(), Some(old), "180 s after its beginning");
-        assert!(relists.begin(seconds(300)));
+        relists.begin(seconds(300));
         assert_eq!(relists.overdue_in(), OVERDUE_RETOLD, "it was told when it was due");
     }
 

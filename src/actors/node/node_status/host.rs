@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::NodeStatus;
 use super::machine_size::MachineTrack;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
@@ -31,8 +32,7 @@ pub(super) struct Host {
     own: Option<HostIps>,
     /// The last addresses and size that `PodManager` got, and had room for.
     told: Option<(HostIps, Option<Arc<MachineNow>>)>,
-    /// The host is asked.
-    reading: bool,
+    reads: SingleFlight<()>,
     /// It will be asked again.
     retry: Option<OperationId>,
     /// The size of the machine.
@@ -49,7 +49,7 @@ impl Host {
 impl NodeStatus {
     /// Asks the host, unless a Node says it all.
     pub(super) fn read_host(&mut self, context: &mut Context<NodeStatusMsg>) {
-        if self.node.newest().is_some() || std::mem::replace(&mut self.host.reading, true) {
+        if self.node.newest().is_some() || self.host.reads.want(()).is_none() {
             return;
         }
         let facts = Arc::clone(&self.args.facts);
@@ -59,7 +59,7 @@ impl NodeStatus {
     }
 
     pub(super) fn host_read(&mut self, facts: Result<AddressFacts, Lost>, context: &mut Context<NodeStatusMsg>) {
-        self.host.reading = false;
+        let (_, wanted) = self.host.reads.end();
         match facts {
             Ok(facts) => self.host.own = Some(HostIps::own(&self.args.settings.status.addresses, &facts)),
             Err(loss) => tracing::error!(error = %loss, "the host's addresses cannot be read"),
@@ -69,7 +69,9 @@ impl NodeStatus {
             context.cancel(before);
         }
         let known = self.host.own.as_ref().is_some_and(|own| own.problem().is_none());
-        if !known && self.node.newest().is_none() {
+        if wanted.is_some() {
+            self.read_host(context);
+        } else if !known && self.node.newest().is_none() {
             self.host.retry = Some(context.after(HOST_RETRY, NodeStatusMsg::HostDue));
         }
     }

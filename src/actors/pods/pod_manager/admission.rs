@@ -32,6 +32,8 @@ mod placing;
 mod rereading;
 mod telling;
 
+pub(super) use rereading::NodeReread;
+
 impl PodManager {
     pub(super) fn receive_admission(&mut self, message: AdmissionMsg, context: &mut Context<PodManagerMsg>) {
         match message {
@@ -311,7 +313,7 @@ impl PodManager {
         if makes_room {
             self.tell_undecided(context);
         }
-        self.reread_node(judged.unsure, context);
+        self.reread_node(judged.unsure.into_iter().collect(), context);
         self.place(judged.unplaced, context);
     }
 

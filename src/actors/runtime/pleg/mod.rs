@@ -20,15 +20,17 @@ use futures_util::StreamExt;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::{Flights, Newest, SingleFlight};
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, RuntimeService};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::runtime_health;
 use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::model::time::Stamp;
 use crate::logic::runtime::event_stream::EventStream;
+use crate::logic::runtime::failed_looks::FailedLooks;
 use crate::logic::runtime::pleg_diff::{self, PodParts, PodRecord};
-use crate::logic::runtime::pod_looks::PodLooks;
 use crate::logic::runtime::relists::{OVERDUE_RETOLD, RELIST_PERIOD, RELIST_PERIOD_EVENTED, Relists};
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::pods::pod_manager::PodManagerMsg;
@@ -83,12 +85,15 @@ pub struct Pleg {
     /// The states of all parts, as of the last relist and the looks since.
     last: pleg_diff::Relist,
     accounts: Accounts,
-    looks: PodLooks,
+    /// The looks under way, and when each began.
+    looks: Flights<PodUid, Newest<Stamp>>,
+    failed_looks: FailedLooks,
     /// Pods of which something was made or started that no look has shown yet.
     soon: BTreeMap<PodUid, Soon>,
     stream: EventStream,
     /// The next attempt to open it.
     stream_timer: Option<OperationId>,
+    relisting: SingleFlight<()>,
     relists: Relists,
     relist_timer: Option<OperationId>,
     /// The end of the wait for a good relist; none while there is nothing to wait for. A call that hangs must not be
@@ -147,10 +152,12 @@ impl Actor for Pleg {
             looker: Arc::new(looker),
             last: BTreeMap::new(),
             accounts: Accounts::default(),
-            looks: PodLooks::default(),
+            looks: Flights::default(),
+            failed_looks: FailedLooks::default(),
             soon: BTreeMap::new(),
             stream: EventStream::default(),
             stream_timer: None,
+            relisting: SingleFlight::default(),
             relists: Relists::new(context.clock().uptime()),
             relist_timer: None,
             overdue: None,
@@ -199,7 +206,7 @@ impl Pleg {
                 self.inspect(uid, basis, context);
             }
             LookStep::InspectRetryDue(uid) => {
-                self.looks.waited(&uid);
+                self.failed_looks.waited(&uid);
                 self.inspect(uid, Basis::Nothing, context);
             }
             LookStep::Inspected(uid, outcome) => self.take_inspection(uid, outcome, context),
@@ -224,10 +231,11 @@ impl Pleg {
         if let Some(timer) = self.relist_timer.take() {
             context.cancel(timer);
         }
-        let now = context.clock().uptime();
-        if !self.relists.begin(now) {
+        // Something happened that the relist under way may have missed.
+        if self.relisting.want(()).is_none() {
             return;
         }
+        self.relists.begin(context.clock().uptime());
         let looker = Arc::clone(&self.looker);
         let ended = |outcome: Result<_, Lost>| PlegMsg::Relist(RelistStep::Relisted(outcome.into()));
         context.start("relist", RELIST_ABOUT, async move { look::relist(&looker).await }, ended);
@@ -250,6 +258,7 @@ impl Pleg {
     }
 
     fn take_relist(&mut self, outcome: Ended<Relist, CriError>, context: &mut Context<PlegMsg>) {
+        let (_, wanted) = self.relisting.end();
         let ended = self.relists.end(context.clock().uptime());
         let relisted = Observation::Relisted { ended: context.now(), took: ended.took, interval: ended.interval };
         self.args.observer.observe(relisted);
@@ -258,7 +267,7 @@ impl Pleg {
             true => context.until_repair(RELIST_PERIOD_EVENTED).min(runtime_health::RELIST_AGE_MAX / 2),
             false => RELIST_PERIOD,
         };
-        let delay = if ended.is_asked_again { Duration::ZERO } else { period };
+        let delay = if wanted.is_some() { Duration::ZERO } else { period };
         self.relist_timer = Some(context.after(delay, PlegMsg::Relist(RelistStep::RelistDue)));
         match outcome.into_result() {
             Ok(relist) => {
@@ -292,7 +301,8 @@ impl Pleg {
         for uid in &diff.changed {
             // A look that is newer has told of it, or will. The next relist is compared with that.
             let is_told = self.accounts.get(uid).is_some_and(|known| known.taken > relist.taken);
-            if is_told || self.looks.began_after(uid, relist.taken) {
+            let will_be_told = self.looks.current(uid).is_some_and(|Newest(began)| *began > relist.taken);
+            if is_told || will_be_told {
                 match before.remove(uid) {
                     Some(record) => drop(self.last.insert(uid.clone(), record)),
                     None => drop(self.last.remove(uid)),
@@ -321,7 +331,7 @@ impl Pleg {
     /// Looks at the pod, from what is known of it on.
     fn inspect(&mut self, uid: PodUid, basis: Basis, context: &mut Context<PlegMsg>) {
         let now = context.clock().stamp();
-        if !self.looks.begin(&uid, now) {
+        if self.looks.want(&uid, Newest(now)).is_none() {
             return;
         }
         // The parts that a relist showed may be older than what was done to the pod since.
@@ -361,7 +371,8 @@ impl Pleg {
         outcome: Ended<Arc<RuntimePod>, CriError>,
         context: &mut Context<PlegMsg>,
     ) {
-        self.looks.end(&uid);
+        // A look may have missed what was asked for since it began.
+        let (_, wanted) = self.looks.end(&uid);
         // A runtime that does not answer at all is the node's trouble.
         let is_away = matches!(outcome, Ended::Failed(CriError::Unavailable { .. }));
         match outcome.into_result() {
@@ -370,7 +381,7 @@ impl Pleg {
                     true => drop(self.last.remove(&uid)),
                     false => drop(self.last.insert(uid.clone(), PodRecord::from(&*pod))),
                 }
-                self.looks.succeeded(&uid);
+                self.failed_looks.succeeded(&uid);
                 self.accounts.take(&pod);
                 let to = &self.args;
                 let logs = context.try_tell(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
@@ -389,7 +400,7 @@ impl Pleg {
                 self.retry(uid.clone(), context);
             }
         }
-        if self.looks.take_again(&uid) {
+        if wanted.is_some() {
             self.inspect(uid, Basis::Nothing, context);
         }
     }
@@ -399,14 +410,14 @@ impl Pleg {
         let Some(name) = self.accounts.name_of(uid) else { return }; // A relist will tell it.
         let event = EventSubject::pod(uid, name);
         let event = event.warning(EventReason::FailedSync, format!("error determining status: {error}"));
-        if self.looks.failed(uid, &error) {
+        if self.failed_looks.failed(uid, &error) {
             context.tell(&self.args.event_recorder, event);
         }
     }
 
     /// Looks at the pod again after a while.
     fn retry(&mut self, uid: PodUid, context: &mut Context<PlegMsg>) {
-        if self.looks.wait(&uid) {
+        if self.failed_looks.wait(&uid) {
             context.after(INSPECT_RETRY, PlegMsg::Look(LookStep::InspectRetryDue(uid)));
         }
     }

@@ -2,7 +2,6 @@
 
 pub mod held_pods;
 pub mod leftovers;
-pub mod node_reread;
 pub mod pod_census;
 pub mod pod_shares;
 pub mod pod_sources;
