@@ -40,18 +40,14 @@ pub struct OfflinePods {
     heard: bool,
     /// The pods that were read from the disk, once they were.
     recalled: Option<BTreeMap<PodUid, Arc<Pod>>>,
-    recalling: bool,
-    /// The pods that are on the disk, or are being written.
-    kept: Option<BTreeMap<PodUid, Arc<Pod>>>,
-    keeping: bool,
-    /// The disk does not have the pods that were to be kept.
-    failed: bool,
-    /// The timer of the next try then.
-    again: Option<OperationId>,
-    /// The newest set, which came while an older one was being written.
-    next: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    recalls: SingleFlight<()>,
     /// All pods that the API server has here.
     pods: BTreeMap<PodUid, Arc<Pod>>,
+    /// The pods that are on the disk, or are being written; none after a write that failed.
+    kept: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    writes: SingleFlight<()>,
+    /// The timer of the next try then.
+    again: Option<OperationId>,
     /// Objects that no pod needs are removed.
     forgetting: SingleFlight<()>,
     /// The timer of the next look.
@@ -68,13 +64,11 @@ impl Actor for OfflinePods {
             args,
             heard: false,
             recalled: None,
-            recalling: false,
-            kept: None,
-            keeping: false,
-            failed: false,
-            again: None,
-            next: None,
+            recalls: SingleFlight::default(),
             pods: BTreeMap::new(),
+            kept: None,
+            writes: SingleFlight::default(),
+            again: None,
             forgetting: SingleFlight::default(),
             look: None,
         }
@@ -83,18 +77,15 @@ impl Actor for OfflinePods {
     fn receive(&mut self, message: OfflinePodsMsg, context: &mut Context<OfflinePodsMsg>) {
         let Some(store) = self.args.store.clone() else { return };
         match message {
-            OfflinePodsMsg::ApiSilent => {
-                if !self.heard && self.recalled.is_none() && !std::mem::replace(&mut self.recalling, true) {
-                    context.start("recall pods", PODS_RECORD, recall(store), |outcome| {
-                        OfflinePodsMsg::Recalled(outcome.into())
-                    });
-                }
-            }
+            OfflinePodsMsg::ApiSilent => self.recall(store, context),
             OfflinePodsMsg::Recalled(outcome) => {
-                self.recalling = false;
+                let (_, wanted) = self.recalls.end();
                 match outcome.into_result() {
                     Ok(pods) => self.take_recalled(pods, context),
                     Err(why) => tracing::error!(why, "pods of the offline store cannot be read"),
+                }
+                if wanted.is_some() {
+                    self.recall(store, context);
                 }
             }
             OfflinePodsMsg::Admitted(pods) => self.take_all(store, pods, context),
@@ -120,20 +111,21 @@ impl Actor for OfflinePods {
             }
             OfflinePodsMsg::PodAdmitted(uid, pod) => self.take_pod(store, uid, pod, context),
             OfflinePodsMsg::Kept(outcome) => {
-                self.keeping = false;
+                let (_, wanted) = self.writes.end();
                 if let Err(why) = outcome.into_result() {
                     tracing::warn!(why, "pods are not kept in the offline store");
-                    self.failed = true; // The next news is written in any case, and this without any.
+                    self.kept = None;
                     self.again.get_or_insert_with(|| context.after(KEEP_AGAIN, OfflinePodsMsg::KeepDue));
                 }
-                self.keep(store, context);
+                if wanted.is_some() {
+                    self.keep(store, context);
+                }
             }
             OfflinePodsMsg::KeepDue => {
                 self.again = None;
-                if self.failed && self.next.is_none() {
-                    self.next = self.kept.clone();
+                if self.kept.is_none() {
+                    self.keep(store, context);
                 }
-                self.keep(store, context);
             }
             OfflinePodsMsg::Repeat => self.tell(context),
         }
@@ -141,6 +133,13 @@ impl Actor for OfflinePods {
 }
 
 impl OfflinePods {
+    fn recall(&mut self, store: Arc<dyn OfflineStore>, context: &mut Context<OfflinePodsMsg>) {
+        if !self.heard && self.recalled.is_none() && self.recalls.want(()).is_some() {
+            let work = recall(store);
+            context.start("recall pods", PODS_RECORD, work, |outcome| OfflinePodsMsg::Recalled(outcome.into()));
+        }
+    }
+
     fn take_recalled(&mut self, pods: Vec<Pod>, context: &Context<OfflinePodsMsg>) {
         if self.heard {
             return;
@@ -161,10 +160,12 @@ impl OfflinePods {
     ) {
         let is_first = !std::mem::replace(&mut self.heard, true);
         self.recalled = None;
-        self.next = Some(worth_keeping(&pods));
-        self.keep(Arc::clone(&store), context);
         let have_gone = is_first || self.pods.keys().any(|uid| !pods.contains_key(uid));
         self.pods = pods;
+        let is_kept = |kept: &BTreeMap<_, _>| !is_outdated(kept, &worth_keeping(&self.pods), differs);
+        if !self.kept.as_ref().is_some_and(is_kept) {
+            self.keep(Arc::clone(&store), context);
+        }
         if have_gone {
             self.forget(store, context);
             self.look_later(context);
@@ -193,18 +194,11 @@ impl OfflinePods {
             self.forget(Arc::clone(&store), context);
             self.look_later(context);
         }
-        let Some(newest) = self.next.as_ref().or(self.kept.as_ref()) else { return };
         let now = pod.filter(|pod| is_worth_keeping(pod));
-        if !self.failed && is_same(newest.get(&uid), now.as_ref()) {
-            return;
+        let is_kept = |kept: &BTreeMap<_, _>| is_same(kept.get(&uid), now.as_ref());
+        if !self.kept.as_ref().is_some_and(is_kept) {
+            self.keep(store, context);
         }
-        let mut pods = newest.clone();
-        match now {
-            Some(pod) => drop(pods.insert(uid, pod)),
-            None => drop(pods.remove(&uid)),
-        }
-        self.next = Some(pods);
-        self.keep(store, context);
     }
 
     fn tell(&self, context: &Context<OfflinePodsMsg>) {
@@ -230,15 +224,12 @@ impl OfflinePods {
         }
     }
 
+    /// Writes the pods that are worth it. Many that change meanwhile cost one more write.
     fn keep(&mut self, store: Arc<dyn OfflineStore>, context: &mut Context<OfflinePodsMsg>) {
-        if self.keeping {
+        if self.writes.want(()).is_none() {
             return;
         }
-        let Some(pods) = self.next.take() else { return };
-        if !self.failed && self.kept.as_ref().is_some_and(|kept| !is_outdated(kept, &pods, differs)) {
-            return;
-        }
-        (self.keeping, self.failed) = (true, false);
+        let pods = worth_keeping(&self.pods);
         self.kept = Some(pods.clone());
         context.start("keep pods", PODS_RECORD, keep(store, pods), |outcome| OfflinePodsMsg::Kept(outcome.into()));
     }
@@ -259,14 +250,16 @@ async fn recall(store: Arc<dyn OfflineStore>) -> Result<Vec<Pod>, String> {
 }
 
 async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) -> Result<(), String> {
-    let bare = |pod: &Arc<Pod>| {
-        let mut pod = Pod::clone(pod);
-        pod.metadata.managed_fields = None; // Large, and nobody's business here.
-        pod
+    let content = move || {
+        let bare = |pod: &Arc<Pod>| {
+            let mut pod = Pod::clone(pod);
+            pod.metadata.managed_fields = None; // Large, and nobody's business here.
+            pod
+        };
+        let pods: Vec<Pod> = pods.values().map(bare).collect();
+        serde_json::to_vec(&pods).expect("invariant: API objects have text keys alone")
     };
-    let pods: Vec<Pod> = pods.values().map(bare).collect();
-    let content = serde_json::to_vec(&pods).expect("invariant: API objects have text keys alone");
-    store.keep(PODS_RECORD, content).await.map_err(|error| error.to_string())
+    store.keep(PODS_RECORD, Box::new(content)).await.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -282,7 +275,7 @@ mod tests {
     use crate::actors::wiring::start_alone;
     use crate::logic::pods::offline_pods::Needed;
     use crate::messages::root::Child;
-    use crate::platform::cluster::offline_store::DiskStore;
+    use crate::platform::cluster::offline_store::{Content, DiskStore};
 
     fn pods(secrets: &[(&str, &str)]) -> BTreeMap<PodUid, Arc<Pod>> {
         let pod = |secret: &str| {
@@ -317,7 +310,7 @@ mod tests {
             left
         };
         for secret in ["old", "shared", "late"] {
-            store.keep(&format!("secret/ns/{secret}"), b"hunter2".to_vec()).await.expect("kept");
+            store.keep(&format!("secret/ns/{secret}"), Box::new(|| b"hunter2".to_vec())).await.expect("kept");
         }
         // Nobody uses `old`: its pod went before this agent began.
         assert_eq!(left(&[("1", "shared"), ("2", "shared"), ("3", "late")]).await, ["shared", "late"]);
@@ -325,7 +318,7 @@ mod tests {
         assert_eq!(left(&[("3", "late")]).await, ["late"]);
         assert_eq!(left(&[]).await, [""; 0]);
         // One that still ends may have its own read once more: it is looked for again.
-        store.keep("secret/ns/late", b"hunter2".to_vec()).await.expect("kept");
+        store.keep("secret/ns/late", Box::new(|| b"hunter2".to_vec())).await.expect("kept");
         tokio::time::sleep(LOOK_AGAIN).await;
         assert_eq!(left(&[]).await, [""; 0]);
     }
@@ -338,12 +331,12 @@ mod tests {
 
     #[async_trait::async_trait]
     impl OfflineStore for FailingStore {
-        async fn keep(&self, _: &str, content: Vec<u8>) -> io::Result<()> {
+        async fn keep(&self, _: &str, content: Content) -> io::Result<()> {
             let less = |left: u32| left.checked_sub(1);
             if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
                 return Err(io::Error::other("no space left on device"));
             }
-            *lock(&self.kept) = content;
+            *lock(&self.kept) = content();
             Ok(())
         }
         async fn renew(&self, _: &str) -> io::Result<bool> {

@@ -22,7 +22,7 @@ use crate::logic::pods::offline_pods::Needed;
 use crate::logic::volumes::csi::names::DevicePlace;
 use crate::logic::volumes::csi::volume_data::VolumeData;
 use crate::logic::volumes::order::VolumePlace;
-use crate::platform::cluster::offline_store::{OfflineStore, is_needed};
+use crate::platform::cluster::offline_store::{Content, OfflineStore, is_needed};
 use crate::platform::files::FileError;
 use crate::platform::files::checkpoints::Checkpoints;
 use crate::platform::logs::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
@@ -409,7 +409,8 @@ impl Checkpoints for Outlet {
 
 #[async_trait]
 impl OfflineStore for Outlet {
-    async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
+    async fn keep(&self, name: &str, content: Content) -> io::Result<()> {
+        let content = content();
         // Records are sealed: of one that is not what was kept nothing can be read.
         let (now, torn) = self.torn(name, content.clone());
         let content = if now == content { content } else { vec![] };

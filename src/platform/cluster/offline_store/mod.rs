@@ -51,6 +51,9 @@ const TOKEN_MARK: &str = ".t-";
 /// How records' files end.
 const RECORD_SUFFIX: &str = ".sealed";
 
+/// Makes the content of a record, off the actors' thread where that may take long.
+pub type Content = Box<dyn FnOnce() -> Vec<u8> + Send>;
+
 /// A store of named records.
 #[async_trait]
 pub trait OfflineStore: Send + Sync {
@@ -58,7 +61,7 @@ pub trait OfflineStore: Send + Sync {
     ///
     /// # Errors
     /// When it cannot be written, or is larger than 16 MiB.
-    async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()>;
+    async fn keep(&self, name: &str, content: Content) -> io::Result<()>;
     /// Marks a record as one that is still asked for, and says whether it is there.
     ///
     /// # Errors
@@ -226,9 +229,9 @@ impl DiskStore {
 
 #[async_trait]
 impl OfflineStore for DiskStore {
-    async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
+    async fn keep(&self, name: &str, content: Content) -> io::Result<()> {
         let (store, name) = (self.clone(), name.to_owned());
-        blocking::run(move || store.write(&name, content)).await
+        blocking::run(move || store.write(&name, content())).await
     }
 
     async fn renew(&self, name: &str) -> io::Result<bool> {

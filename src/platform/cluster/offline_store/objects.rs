@@ -88,7 +88,7 @@ impl RememberedObjects {
         if self.is_kept(&name, digest).await {
             return;
         }
-        match self.store.keep(&name, content).await {
+        match self.store.keep(&name, Box::new(|| content)).await {
             Ok(()) => self.note_kept(name, digest),
             Err(error) => tracing::warn!(record = name, %error, "not kept in the offline store"),
         }
