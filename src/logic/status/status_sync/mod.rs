@@ -78,7 +78,8 @@ struct Entry {
     deleted: Option<PodUid>,
     /// The state here has changed since the last call.
     changed: bool,
-    last_call: Option<Duration>,
+    /// When the last call ended, and the object that it was about.
+    last_call: Option<(Duration, Option<PodUid>)>,
     not_before: Option<(Duration, Why)>,
     /// The kind of detail of a start or an end that is held back, and since when.
     held: Option<(Urgency, Duration)>,
@@ -325,7 +326,7 @@ impl StatusSync {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let asked = entry.calling.take();
         self.calling.remove(uid);
-        entry.last_call = Some(now);
+        entry.last_call = Some((now, asked.clone()));
         entry.tried.answered(&answer, entry.finished && !entry.changed);
         match answer {
             Answer::Done(pod) => {
@@ -475,10 +476,11 @@ impl StatusSync {
             None if may_be_deleted(entry, api) => Call::Delete,
             None => return None,
         };
-        // Nobody here changed anything: somebody else did, and may go on to.
-        let is_others = !entry.changed && call != Call::Delete;
+        // Nobody here changed anything: somebody else did, and may go on to. A new mirror is no change of the one before.
+        let is_same = entry.last_call.as_ref().is_none_or(|(_, asked)| asked.as_ref() == Some(&api_uid));
+        let is_others = !entry.changed && is_same && call != Call::Delete;
         let pause = RECONCILE_PERIOD * entry.tried.pauses();
-        let calm = entry.last_call.filter(|_| is_others).map(|last| last + pause);
+        let calm = entry.last_call.as_ref().filter(|_| is_others).map(|(last, _)| *last + pause);
         let due = entry.not_before.map(|(due, _)| due).into_iter().chain(calm).max();
         let order = Order { uid: uid.clone(), api_uid, full_name: full_name(api), call };
         let urgency = match (&order.call, is_others) {

@@ -51,8 +51,30 @@ fn a_mirrors_late_answer_does_not_hide_the_mirror_that_took_its_place() {
     sync.gone(&mirror("m1", "3", "Running"));
     sync.seen(mirror("m2", "4", "Pending"));
     sync.answered(&fixed, Answer::Done(Some(mirror("m1", "2", "Running"))), at(8), 0.0);
-    let orders = sync.orders(at(60)).0;
+    let orders = sync.orders(at(8)).0;
     assert_eq!((orders.len(), orders[0].api_uid.as_str()), (1, "m2"));
+}
+
+/// Nobody else changed that mirror, so that its status does not wait for the pause after somebody else's changes.
+#[test]
+fn a_mirror_that_takes_the_place_of_another_gets_its_status_at_once() {
+    let (mut sync, fixed) = (StatusSync::default(), PodUid::from("static"));
+    sync.own(&fixed, self::fixed("static", json!({"phase": "Running"}), true));
+    let mirror = |uid: &str, phase: &str| {
+        let metadata =
+            json!({"name": "web", "namespace": "shop", "uid": uid, "annotations": {MIRROR_ANNOTATION: "static"}});
+        pod(json!({"metadata": metadata, "status": {"phase": phase}}))
+    };
+    sync.seen(mirror("m1", "Pending"));
+    assert_eq!(sync.orders(at(0)).0.len(), 1);
+    sync.answered(&fixed, Answer::Done(Some(mirror("m1", "Running"))), at(1), 0.0);
+    assert_eq!(calls(&mut sync, at(1)), []);
+    sync.gone(&mirror("m1", "Running"));
+    sync.seen(mirror("m2", "Pending"));
+    assert_eq!(sync.orders(at(2)).0.iter().map(|order| order.api_uid.as_str()).collect::<Vec<_>>(), ["m2"]);
+    sync.answered(&fixed, Answer::Done(Some(mirror("m2", "Running"))), at(3), 0.0);
+    sync.seen(mirror("m2", "Pending"));
+    assert_eq!(calls(&mut sync, at(4)), [], "somebody else's change waits");
 }
 
 #[test]
