@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use self::strict::Strict;
+use self::strict::{Lateness, Strict};
 use super::agent::{Equipment, Incarnation};
 use super::api_server::link::Link;
 use super::clock::VirtualTime;
@@ -528,6 +528,7 @@ impl World {
     pub async fn settle(&self) -> Duration {
         let began = self.node().time.elapsed();
         let (mut version, mut good, mut last) = (u64::MAX, 0, vec![]);
+        let mut lateness = Lateness::new(self.shared.strict, self.shared.settle_limit);
         let mut step = Duration::from_millis(500);
         loop {
             let now = self.node().version();
@@ -540,14 +541,13 @@ impl World {
             if good > 4 {
                 return took;
             }
-            if took > self.shared.settle_limit {
-                for (name, how) in last {
-                    self.node().invariants.broken(name, how);
-                }
+            let late = lateness.of(&last, took);
+            if !late.is_empty() {
+                late.into_iter().for_each(|(name, how)| self.node().invariants.broken(name, how));
                 return took;
             }
             tokio::time::sleep(step).await;
-            step = (step * 2).min(Duration::from_secs(4));
+            step = (step * 2).min(self.shared.strict.look_period());
             if good > 0 {
                 step = Duration::from_secs(1);
             }

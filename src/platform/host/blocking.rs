@@ -3,7 +3,19 @@
 
 pub mod lookup;
 
+use std::cell::Cell;
+use std::time::Duration;
+
 use tokio::runtime::{Handle, RuntimeFlavor};
+
+thread_local! {
+    static PACE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Has each call that runs in place on this thread take so long before its effect, and as long after it. For the simulator.
+pub fn pace(half: Duration) {
+    PACE.set(half);
+}
 
 /// Runs a blocking call to its end and gives back what it returned.
 ///
@@ -14,7 +26,7 @@ pub async fn run<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -
     let several_threads =
         Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if !several_threads {
-        return call();
+        return in_place(call).await;
     }
     #[expect(clippy::disallowed_methods, reason = "the one place that may: it keeps off the simulator's runtime")]
     let task = tokio::task::spawn_blocking(call);
@@ -24,6 +36,17 @@ pub async fn run<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -
         // The runtime is shutting down; this future is about to be dropped with it.
         Err(_) => std::future::pending().await,
     }
+}
+
+async fn in_place<T>(call: impl FnOnce() -> T) -> T {
+    let half = PACE.get();
+    if half.is_zero() {
+        return call();
+    }
+    tokio::time::sleep(half).await;
+    let value = call();
+    tokio::time::sleep(half).await;
+    value
 }
 
 #[cfg(test)]
