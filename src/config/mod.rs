@@ -233,6 +233,10 @@ pub struct Configz<'a>(pub &'a Config, pub &'a Flags);
 impl Serialize for Configz<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = decode::printed(self.0);
+        // Upstream puts the very list in order that it shows.
+        if let Some(Value::Array(periods)) = fields.get_mut("shutdownGracePeriodByPodPriority") {
+            periods.sort_by_key(|period| period["priority"].as_i64());
+        }
         fields.insert("kind".into(), "KubeletConfiguration".into());
         fields.insert("apiVersion".into(), "kubelet.config.k8s.io/v1beta1".into());
         let mut map = serializer.serialize_map(None)?;

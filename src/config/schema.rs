@@ -192,6 +192,13 @@ fn check_scalar(place: &Place, kind: Kind, value: &Value) -> Result<Value, Wrong
     }
 }
 
+/// Go prints no fraction of a whole number.
+fn as_go_prints(float: &Value) -> Value {
+    let whole = float.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < f64::from(i32::MAX));
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and in the range of an int32")]
+    whole.map_or_else(|| float.clone(), |whole| Value::from(whole as i64))
+}
+
 fn check_integer(place: &Place, value: &Value, go_type: &str, min: i64, max: i64) -> Result<Value, WrongType> {
     match value {
         Value::Number(number) => match number.as_i64().filter(|integer| (min..=max).contains(integer)) {
@@ -340,6 +347,7 @@ fn prune(object: &mut Map<String, Value>, fields: &[Field]) {
             (Kind::ObjectList(_, inner), Value::Array(items)) => {
                 items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| prune(item, inner));
             }
+            (Kind::Float, float) => *float = as_go_prints(float),
             _ => {}
         }
         // Go's omitempty never drops a struct, and a duration is one.

@@ -161,6 +161,20 @@ fn without_a_file_the_old_open_defaults_hold() {
     assert_eq!(configz(&run(&[]).config), expected);
 }
 
+#[test]
+fn a_whole_number_is_printed_without_a_fraction_as_go_does() {
+    let factor = |text: &str| configz(&decoded(text))["memoryThrottlingFactor"].to_string();
+    assert_eq!(["memoryThrottlingFactor: 1.0", "memoryThrottlingFactor: 0.85"].map(factor), ["1", "0.85"]);
+}
+
+#[test]
+fn shutdown_periods_are_shown_by_priority() {
+    let text = "shutdownGracePeriodByPodPriority:\n- { priority: 100, shutdownGracePeriodSeconds: 30 }\n\
+                - { priority: 0, shutdownGracePeriodSeconds: 60 }\n";
+    let shown = configz(&decoded(text))["shutdownGracePeriodByPodPriority"].clone();
+    assert_eq!([0, 1].map(|place| shown[place]["priority"].as_i64()), [Some(0), Some(100)]);
+}
+
 /// CFG-53, CFG-11.
 #[test]
 fn zero_values_of_kubeadm_count_as_unset() {
