@@ -16,7 +16,7 @@ use crate::platform::cgroup;
 use crate::platform::files::directories;
 use crate::platform::host::kernel_tunables::{KernelTunables, TunableError};
 use crate::platform::host::process;
-use crate::platform::host::{CGROUP_V1_REFUSED, Host, HostError, SWAP_REFUSED};
+use crate::platform::host::{CGROUP_V1_REFUSED, Host, HostError, LIMITED_SWAP_REFUSED, SWAP_REFUSED};
 use crate::platform::volumes::knows_noswap;
 
 /// Kernels before it may hang where `memory.high` is set; upstream's number.
@@ -142,7 +142,7 @@ fn thermal_throttle_paths() -> Vec<String> {
     numbers.into_iter().map(path).filter(|path| Path::new(path).exists()).collect()
 }
 
-/// Refuses hosts that upstream refuses (CFG-29, CFG-30).
+/// Refuses hosts that upstream refuses (CFG-29, CFG-30, RES-68).
 ///
 /// # Errors
 /// Upstream's texts.
@@ -150,6 +150,9 @@ pub(super) fn check(invocation: &Invocation, facts: &HostFacts) -> Result<(), St
     let config = &invocation.config;
     if config.fail_cgroup_v1 && facts.cgroup_version == CgroupVersion::V1 {
         return Err(CGROUP_V1_REFUSED.to_owned());
+    }
+    if config.memory_swap.swap_behavior == "LimitedSwap" && facts.cgroup_version == CgroupVersion::V1 {
+        return Err(LIMITED_SWAP_REFUSED.to_owned());
     }
     if invocation.gates.enabled("MemoryQoS") {
         warn_of_memory_qos(facts);

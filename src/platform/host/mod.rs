@@ -26,6 +26,9 @@ pub const CGROUP_V1_REFUSED: &str = "kubelet is configured to not run on a host 
 pub const SWAP_REFUSED: &str =
     "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false";
 
+/// Upstream's refusal of `LimitedSwap` on cgroup v1, which limits memory and swap as one (RES-68).
+pub const LIMITED_SWAP_REFUSED: &str = "swap feature is enabled and LimitedSwap but it is only supported with cgroupv2";
+
 /// Something about the host that could not be found out.
 #[derive(Debug, thiserror::Error)]
 #[error("read {what} from {path}: {problem}", path = path.display())]

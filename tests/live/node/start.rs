@@ -85,6 +85,11 @@ fn a_host_with_cgroups_of_the_first_version_is_refused_unless_allowed() {
     if node.named("CGROUP_VERSION") != "1" {
         return;
     }
+    // RES-68: neither may its containers swap by share.
+    node.configure(json!({ "memorySwap": { "swapBehavior": "LimitedSwap" } }));
+    let (status, said) = node.run_agent_to_its_end();
+    assert_eq!(status.code(), Some(1));
+    assert!(said.contains("failed to run Kubelet: swap feature is enabled and LimitedSwap but"), "{said}");
     node.configuration.as_object_mut().unwrap().remove("failCgroupV1");
     let (status, said) = node.run_agent_to_its_end();
     assert_eq!(status.code(), Some(1));
