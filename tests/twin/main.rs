@@ -22,6 +22,7 @@ mod patches;
 mod proxy;
 mod run;
 mod scenario;
+mod settings;
 mod steps;
 
 use run::Against;

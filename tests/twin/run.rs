@@ -1,11 +1,11 @@
 //! The whole run: every scenario on both nodes at the same time, the differences, and those that are not known. A
 //! scenario that differs is played once more at the end; differences that are there both times fail the run.
 //!
-//! `SCENARIOS=a,b*` plays some alone. `SEED=1` and `COUNT=40` say which random combinations are played beside the others, and
-//! in which of the others the agent starts anew after every step. `JOBS=4` is how many are played at a time. `OUT=<folder>`
-//! keeps the facts of both sides, and `FACTS=<folder>` compares such facts once more, without any node. `RECORD=1` keeps what
-//! upstream's kubelet did in `recorded/`, with which our node alone is compared at every `make test`: it plays the scenarios
-//! of which there is a record, or those that `SCENARIOS` names.
+//! `SCENARIOS=a,b*` plays some alone. `SEED=1` and `COUNT=40` say which random combinations are played beside the others. They
+//! also say in which of the others the agent starts anew after every step, and which settings have other values. `JOBS=4` is
+//! how many are played at a time. `OUT=<folder>` keeps the facts of both sides, and `FACTS=<folder>` compares such facts once
+//! more, without any node. `RECORD=1` keeps what upstream's kubelet did in `recorded/`, with which our node alone is compared
+//! at every `make test`: it plays the scenarios of which there is a record, or those that `SCENARIOS` names.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -22,12 +22,13 @@ use crate::nodes::{Machine, Meeting, Side, top};
 use crate::normalise::portable;
 use crate::observe::facts;
 use crate::scenario::{Scenario, read_all};
+use crate::settings;
 use crate::steps::Play;
 
 /// The pause between two looks at what the nodes did.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
-/// Random combinations for each story with restarts of the agent.
-const COMBINATIONS_PER_RESTARTED: usize = 10;
+/// Random combinations for each story with restarts of the agent, and for each setting with other values.
+const COMBINATIONS_PER_LONG: usize = 10;
 /// Looks at what the nodes did: late Events come within so many.
 const LOOKS_MAX: u32 = 8;
 
@@ -70,10 +71,11 @@ impl Wishes {
         }
     }
 
-    /// How many scenarios with restarts there are: as many as the seed chooses, or all, of which `SCENARIOS` names some.
-    fn restarted(&self) -> usize {
-        let are_named = self.patterns.iter().any(|pattern| pattern.starts_with(generate::RESTARTED));
-        if are_named { usize::MAX } else { self.count.div_ceil(COMBINATIONS_PER_RESTARTED) }
+    /// How many scenarios of a kind there are that takes long: as many as the seed chooses, or all, of which `SCENARIOS`
+    /// names some.
+    fn of_kind(&self, beginning: &str) -> usize {
+        let are_named = self.patterns.iter().any(|pattern| pattern.starts_with(beginning));
+        if are_named { usize::MAX } else { self.count.div_ceil(COMBINATIONS_PER_LONG) }
     }
 
     fn names(&self, scenario: &str) -> bool {
@@ -144,8 +146,9 @@ fn compare_again(folder: &Path, wishes: &Wishes, known: &Known, outcome: &Mutex<
 fn play_all(wishes: &Wishes, known: &Known, outcome: &Mutex<Outcome>) -> Result<(), String> {
     let fields = fields(top())?;
     let mut wanted = read_all(&top().join("tests/twin/scenarios"))?;
-    let restarted = generate::restarted(&wanted, wishes.seed, wishes.restarted());
+    let restarted = generate::restarted(&wanted, wishes.seed, wishes.of_kind(generate::RESTARTED));
     wanted.extend(generate::alone(&fields));
+    wanted.extend(settings::scenarios(top(), wishes.seed, wishes.of_kind(settings::SETTING))?);
     let sides = if wishes.against == Against::Upstream { &Side::BOTH[..] } else { &[Side::Ours] };
     let machine = Machine::new(sides)?;
     machine.start_agents()?;

@@ -157,6 +157,8 @@ pub enum Step {
     Api(f64),
     /// Starts the node agent with changed fields of its configuration, until the end of the scenario.
     Configure(Value),
+    /// Makes pods; all that no such step names are made at the beginning.
+    Make(Vec<String>),
     /// Deletes pods.
     Delete {
         /// The pod; all without one.
@@ -243,6 +245,11 @@ impl Scenario {
     /// Whether a pod is one of its static pods.
     pub fn is_static(&self, pod: &str) -> bool {
         self.manifests.iter().any(|manifest| manifest["metadata"]["name"] == pod)
+    }
+
+    /// Whether a step makes the pod, and not the beginning.
+    pub fn is_made_later(&self, pod: &str) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Make(pods) if pods.iter().any(|name| name == pod)))
     }
 
     /// Its steps, or the usual ones.

@@ -9,6 +9,8 @@ use nix::mount::{MsFlags, mount};
 
 use super::{Machine, Node, path_text, script};
 
+/// The file of the devices that pods were given.
+const DEVICES_FILE: &str = "kubelet_internal_checkpoint";
 /// The kernel's word about which boot this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -60,7 +62,12 @@ impl Meeting {
     pub fn swap_agents(&self) -> Result<(), String> {
         self.once(|| {
             self.nodes.iter().for_each(|node| node.stop_agent());
+            let kept: Vec<_> =
+                self.nodes.iter().map(|node| fs::read(node.device_plugins().join(DEVICES_FILE))).collect();
             self.nodes.iter().for_each(|node| node.swap());
+            for (node, kept) in self.nodes.iter().zip(kept) {
+                put_devices(&node.device_plugins(), kept.ok().as_deref())?;
+            }
             self.nodes.iter().try_for_each(|node| node.start_agent())
         })
     }
@@ -74,6 +81,17 @@ impl Meeting {
             self.nodes.iter().try_for_each(|node| node.start_agent())
         })
     }
+}
+
+/// Puts what a node knows of its devices where its next agent looks for it.
+fn put_devices(folder: &Path, kept: Option<&[u8]>) -> Result<(), String> {
+    let path = folder.join(DEVICES_FILE);
+    let put = fs::create_dir_all(folder).and_then(|()| match kept {
+        Some(content) => fs::write(&path, content),
+        None if path.exists() => fs::remove_file(&path),
+        None => Ok(()),
+    });
+    put.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Lets the kernel tell of another boot, to this process and those that it starts.

@@ -104,13 +104,8 @@ impl<'a> Play<'a> {
         for pod in &self.scenario.manifests {
             self.note("manifests", self.apply_manifest(&with_node(pod, &self.node.side.node_name())));
         }
-        for pod in &self.scenario.pods {
-            let mut pod = with_node(pod, &self.node.side.node_name());
-            pod["apiVersion"] = json!("v1");
-            pod["kind"] = json!("Pod");
-            pod["spec"]["nodeName"] = json!(self.node.side.node_name());
-            let made = self.api.post(&format!("/api/v1/namespaces/{}/pods", self.namespace), &pod);
-            self.note("pods", made.map(|_| Value::Null));
+        for pod in self.scenario.pod_names().iter().filter(|pod| !self.scenario.is_made_later(pod)) {
+            self.note("pods", self.make(pod));
         }
         self.go_through(&steps[first..], first);
         let outcome = self.end();
@@ -180,12 +175,22 @@ impl<'a> Play<'a> {
             Step::Runtime(order) => self.runtime(*order),
             Step::Api(seconds) => self.meeting.api_away(Duration::from_secs_f64(*seconds)).map(|()| Value::Null),
             Step::Configure(change) => self.configure(change),
+            Step::Make(pods) => pods.iter().try_fold(Value::Null, |_, pod| self.make(pod)),
             Step::Delete { pod, grace } => self.delete(pod.as_deref(), *grace),
             Step::Gone(pods) => {
                 let deadline = Instant::now() + PATIENCE;
                 pods.iter().try_fold(Value::Null, |_, pod| self.wait_gone(pod, deadline))
             }
         }
+    }
+
+    fn make(&self, pod: &str) -> Result<Value, String> {
+        let wanted = self.scenario.pods.iter().find(|one| one["metadata"]["name"] == pod);
+        let mut pod = with_node(wanted.ok_or("no such pod")?, &self.node.side.node_name());
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["spec"]["nodeName"] = json!(self.node.side.node_name());
+        self.api.post(&format!("/api/v1/namespaces/{}/pods", self.namespace), &pod).map(|_| Value::Null)
     }
 
     fn pod_path(&self, pod: &str) -> String {
@@ -267,7 +272,9 @@ impl<'a> Play<'a> {
 
     /// The files of pods are looked at just before their deletion.
     fn delete(&mut self, pod: Option<&str>, grace: Option<u64>) -> Result<Value, String> {
-        let pods = pod.map_or_else(|| self.scenario.pod_names(), |pod| vec![pod.to_owned()]);
+        let mut pods = pod.map_or_else(|| self.scenario.pod_names(), |pod| vec![pod.to_owned()]);
+        // Those of other `make` steps are not there yet, or not any more.
+        pods.retain(|pod| !self.scenario.is_made_later(pod) || self.newest(pod).is_some());
         for pod in &pods {
             self.look_at_files(pod);
         }
@@ -364,6 +371,7 @@ fn word(step: &Step) -> &'static str {
         Step::Runtime(_) => "runtime",
         Step::Api(_) => "api",
         Step::Configure(_) => "configure",
+        Step::Make(_) => "make",
         Step::Delete { .. } => "delete",
         Step::Gone(_) => "gone",
     }
