@@ -1,6 +1,6 @@
 //! Control groups of either generation: where they are, and which of them are pods' and containers'.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -17,6 +17,10 @@ use crate::logic::statistics::sample::Group;
 
 /// The most groups right below one that are looked at: far more than a node has pods, or a pod containers.
 const CHILDREN_MAX: usize = 10_000;
+
+/// The most groups of a node that are searched for containers, and how deep below the root.
+const SEARCHED_MAX: usize = 10_000;
+const DEPTH_MAX: usize = 8;
 
 const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort];
 
@@ -135,6 +139,30 @@ impl Groups<'_> {
     pub(super) fn containers(&mut self, pod: &str) -> BTreeMap<String, String> {
         let names = self.children(pod).into_iter();
         names.filter_map(|name| Some((container_id(&name)?.to_owned(), format!("{pod}/{name}")))).collect()
+    }
+
+    /// The groups of these containers and sandboxes, wherever the runtime put them. Nobody looks below them: a pod may make
+    /// groups with any names in its own.
+    pub(super) fn find(&mut self, ids: &BTreeSet<String>) -> BTreeMap<String, String> {
+        let (mut found, mut level, mut searched) = (BTreeMap::new(), vec![String::new()], 0);
+        for _ in 0..DEPTH_MAX {
+            let mut below = vec![];
+            for path in level {
+                for name in self.children(if path.is_empty() { "/" } else { &path }) {
+                    searched += 1;
+                    if found.len() == ids.len() || searched > SEARCHED_MAX {
+                        return found;
+                    }
+                    let here = format!("{path}/{name}");
+                    match container_id(&name).filter(|id| ids.contains(*id)) {
+                        Some(id) => drop(found.entry(id.to_owned()).or_insert(here)),
+                        None => below.push(here),
+                    }
+                }
+            }
+            level = below;
+        }
+        found
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod silence;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -249,19 +249,25 @@ impl Inner {
         let mut groups = self.hierarchies.groups();
         let node = host::node(&mut groups, proc, &self.machine, &mut tools)?;
         let systems = self.systems(wanted, &mut groups, &mut tools);
-        let of_pods = match pods.is_empty() {
-            true => BTreeMap::new(),
-            false => groups.pods(&self.places.tree, self.places.driver),
-        };
         let mut sample = RawSample { at, node, systems, ..RawSample::default() };
+        let has_pods = self.places.tree.per_qos() && !pods.is_empty();
+        let of_pods = if has_pods { groups.pods(&self.places.tree, self.places.driver) } else { BTreeMap::new() };
+        // Without groups of pods the runtime alone decides where containers are.
+        let anywhere = if has_pods { BTreeMap::new() } else { groups.find(&ids_of(&pods)) };
         for mut pod in pods {
-            let path = of_pods.get(&pod.uid);
-            self.pod(&mut pod, path, &mut groups, &mut tools);
-            if self.places.tree.per_qos() {
+            match of_pods.get(&pod.uid) {
+                Some(path) => {
+                    pod.group = groups.read(path, &mut tools);
+                    let of_containers = groups.containers(path);
+                    add_containers(&mut pod, &of_containers, &mut groups, &mut tools);
+                }
+                None => add_containers(&mut pod, &anywhere, &mut groups, &mut tools),
+            }
+            if has_pods {
                 sample.groupless.extend(groupless(&pod));
             }
             // A container without a group has ended since the runtime was asked, or nobody knows what it uses.
-            if pod.group.is_some() {
+            if pod.group.is_some() || pod.containers.iter().any(|container| container.group.is_some()) {
                 pod.containers.retain(|container| container.group.is_some());
             }
             sample.pods.push(pod);
@@ -282,35 +288,6 @@ impl Inner {
             paths.extend(Hierarchies::tiers(tree, driver).into_iter().map(|path| (System::Tier, path)));
         }
         paths.into_iter().filter_map(|(kind, path)| Some((kind, groups.read(&path, tools)?))).collect()
-    }
-
-    fn pod(&self, pod: &mut PodSample, path: Option<&String>, groups: &mut Groups<'_>, tools: &mut Tools<'_>) {
-        let Some(path) = path else { return };
-        pod.group = groups.read(path, tools);
-        let of_containers = groups.containers(path);
-        if tools.depth > Depth::Resources
-            && let Some(path) = of_containers.get(pod.sandbox.id.as_str())
-        {
-            pod.sandbox.group = groups.read(path, tools);
-            if let Some(group) = &mut pod.sandbox.group {
-                group.figures.created = Some(pod.created);
-            }
-        }
-        if tools.depth > Depth::Resources && !pod.sandbox.host_network {
-            // A runtime may keep no process for the sandbox: all of a pod's containers have its network.
-            let ids = [pod.sandbox.id.as_str()].into_iter().chain(pod.containers.iter().map(|one| one.id.as_str()));
-            pod.sandbox.interfaces = ids.filter_map(|id| of_containers.get(id)).find_map(|path| {
-                let pids = groups.pids_of_container(path, &mut tools.reader)?;
-                tools.processes.interfaces(pids)
-            });
-        }
-        for container in &mut pod.containers {
-            let path = of_containers.get(container.id.as_str());
-            container.group = path.and_then(|path| groups.read(path, tools));
-            if let Some(group) = &mut container.group {
-                group.figures.created = Some(container.created);
-            }
-        }
     }
 
     fn upper_directories(&self) -> BTreeMap<String, String> {
@@ -340,6 +317,47 @@ fn outcome(walked: Result<Usage, Stopped>, done: impl FnOnce(Usage) -> WalkOutco
         Ok(usage) => done(usage),
         Err(Stopped::Unfinished) => WalkOutcome::Unfinished,
         Err(Stopped::Failed(problem)) => WalkOutcome::Failed(problem),
+    }
+}
+
+/// The sandboxes and containers of pods.
+fn ids_of(pods: &[PodSample]) -> BTreeSet<String> {
+    let of_pod = |pod: &PodSample| {
+        let containers = pod.containers.iter().map(|container| container.id.as_str().to_owned());
+        containers.chain([pod.sandbox.id.as_str().to_owned()]).collect::<Vec<_>>()
+    };
+    pods.iter().flat_map(of_pod).collect()
+}
+
+/// Reads the groups of the pod's sandbox and containers, which are at these places.
+fn add_containers(
+    pod: &mut PodSample,
+    places: &BTreeMap<String, String>,
+    groups: &mut Groups<'_>,
+    tools: &mut Tools<'_>,
+) {
+    if tools.depth > Depth::Resources
+        && let Some(path) = places.get(pod.sandbox.id.as_str())
+    {
+        pod.sandbox.group = groups.read(path, tools);
+        if let Some(group) = &mut pod.sandbox.group {
+            group.figures.created = Some(pod.created);
+        }
+    }
+    if tools.depth > Depth::Resources && !pod.sandbox.host_network {
+        // A runtime may keep no process for the sandbox: all of a pod's containers have its network.
+        let ids = [pod.sandbox.id.as_str()].into_iter().chain(pod.containers.iter().map(|one| one.id.as_str()));
+        pod.sandbox.interfaces = ids.filter_map(|id| places.get(id)).find_map(|path| {
+            let pids = groups.pids_of_container(path, &mut tools.reader)?;
+            tools.processes.interfaces(pids)
+        });
+    }
+    for container in &mut pod.containers {
+        let path = places.get(container.id.as_str());
+        container.group = path.and_then(|path| groups.read(path, tools));
+        if let Some(group) = &mut container.group {
+            group.figures.created = Some(container.created);
+        }
     }
 }
 

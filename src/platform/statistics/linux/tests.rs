@@ -15,11 +15,12 @@ struct Node {
     folder: tempfile::TempDir,
     driver: CgroupDriver,
     version: CgroupVersion,
+    per_qos: bool,
 }
 
 impl Node {
     fn new(version: CgroupVersion, driver: CgroupDriver) -> Self {
-        let node = Self { folder: tempfile::tempdir().expect("a folder"), driver, version };
+        let node = Self { folder: tempfile::tempdir().expect("a folder"), driver, version, per_qos: true };
         node.write("proc/meminfo", "MemTotal: 1000 kB\nSwapTotal: 100 kB\nSwapFree: 60 kB\n");
         node.write("proc/loadavg", "0.1 0.1 0.1 1/234 5\n");
         node.write("proc/sys/kernel/pid_max", "4194304\n");
@@ -44,7 +45,7 @@ impl Node {
         let places = Places {
             version: self.version,
             driver: self.driver,
-            tree: CgroupTree::new("/", true).expect("a path"),
+            tree: CgroupTree::new("/", self.per_qos).expect("a path"),
             daemons: vec![(System::Kubelet, String::new()), (System::Runtime, String::new())],
             root_dir: root.join("kubelet"),
             pod_logs: root.join("logs"),
@@ -242,6 +243,29 @@ fn the_network_is_found_in_a_group_below_the_containers() {
     second(&node, &format!("{pod}/crio-c1.scope/container"), "71\n");
     let sample = node.look(Wanted::SUMMARY);
     assert_eq!(sample.pods[0].sandbox.interfaces.as_ref().map(|all| all[0].received.bytes), Some(7));
+}
+
+/// Without groups of pods, the first group of a container's name counts, and none that a container made.
+#[test]
+fn containers_are_found_where_the_runtime_put_them() {
+    for version in [CgroupVersion::V1, CgroupVersion::V2] {
+        let node = Node { per_qos: false, ..Node::new(version, CgroupDriver::Cgroupfs) };
+        for (group, pids) in
+            [("", "1\n"), ("/system/runtime/5a", "70\n"), ("/system/runtime/5a/c1", ""), ("/system/runtime/c1", "71\n")]
+        {
+            match version {
+                CgroupVersion::V1 => first(&node, group, pids),
+                CgroupVersion::V2 => second(&node, group, pids),
+            }
+        }
+        let sample = node.look(Wanted::SUMMARY);
+        let pod = &sample.pods[0];
+        assert!(pod.group.is_none() && sample.groupless.is_empty(), "{version:?}");
+        let names: Vec<_> = pod.containers.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["web"], "{version:?}: who has ended is left out");
+        assert_eq!(pod.containers[0].group.as_ref().expect("read").path, "/system/runtime/c1", "{version:?}");
+        assert_eq!(pod.sandbox.group.as_ref().expect("read").path, "/system/runtime/5a", "{version:?}");
+    }
 }
 
 #[test]
