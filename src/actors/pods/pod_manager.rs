@@ -87,7 +87,8 @@ impl Actor for PodManager {
     fn begin(args: Args, context: &mut Context<PodManagerMsg>) -> Self {
         Self::arm_housekeeping(context);
         let manager = Self {
-            roster: PodRoster::new(args.settings.sources.iter().copied()),
+            roster: PodRoster::new(args.settings.sources.iter().copied())
+                .with_inherited(args.adapters.pod_ends.lives()),
             admissions: SourceAdmissions::new(args.settings.owns_hardware),
             args,
             workers: Workers::new(context.clock().stamp(), context.clock().uptime()),

@@ -3,13 +3,15 @@
 //! Owned by `PodManager`. Level-triggered: [`PodRoster::orders`] compares what sources want, what workers do and what the
 //! runtime holds, and says what is to be done about the difference; asking twice changes nothing.
 
-use std::cell::OnceCell;
+mod pass;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodExtendedResourceClaimStatus, PodResourceClaimStatus};
 
+use self::pass::Pass;
 use super::pod_lifecycle::ORPHAN_GRACE;
 use super::pod_resize::{may_free, take_the_same};
 use crate::logic::manifest::identity::{CONFIG_HASH_ANNOTATION, CONFIG_SOURCE_ANNOTATION};
@@ -84,6 +86,8 @@ pub struct PodRoster {
     workers: BTreeMap<PodUid, Worker>,
     /// By source name, pods that it did not want in between, and since when it wants them again.
     lives: BTreeMap<&'static str, BTreeMap<PodUid, Stamp>>,
+    /// Pods that had workers when this roster's predecessor fell, and which life of them those looked after.
+    inherited: BTreeMap<PodUid, Option<Stamp>>,
     /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
     ended: BTreeSet<PodUid>,
     /// Pods of [`Order::Release`] that are not released yet.
@@ -105,33 +109,6 @@ pub struct PodRoster {
 /// The most workers that are started until [`PodRoster::refill`] allows more. A thousand that begin at once
 /// would keep a processor, and with it all probes, for a second.
 const STARTS_MAX: usize = 20;
-
-/// The runtime's objects, as a pass looks at them.
-struct Pass<'a> {
-    /// The owners of the runtime's objects; `None` before it was listed.
-    runtime: Option<&'a BTreeMap<PodUid, FullName>>,
-    /// The same by name: made for the first static pod that may start.
-    by_name: OnceCell<BTreeMap<&'a FullName, Vec<&'a PodUid>>>,
-    orders: Vec<Order>,
-}
-
-impl<'a> Pass<'a> {
-    fn new(runtime: Option<&'a BTreeMap<PodUid, FullName>>, orders: Vec<Order>) -> Self {
-        Self { runtime, by_name: OnceCell::new(), orders }
-    }
-
-    /// Pods of this name that the runtime holds.
-    fn of_name(&self, full_name: &FullName) -> &[&'a PodUid] {
-        let by_name = self.by_name.get_or_init(|| {
-            let mut by_name: BTreeMap<&FullName, Vec<&PodUid>> = BTreeMap::new();
-            for (uid, name) in self.runtime.into_iter().flatten() {
-                by_name.entry(name).or_default().push(uid);
-            }
-            by_name
-        });
-        by_name.get(full_name).map(Vec::as_slice).unwrap_or_default()
-    }
-}
 
 /// Whether the pod is from a file or a URL.
 pub fn is_static(pod: &Pod) -> bool {
@@ -186,6 +163,7 @@ impl PodRoster {
             remembered: BTreeMap::new(),
             workers: BTreeMap::new(),
             lives: BTreeMap::new(),
+            inherited: BTreeMap::new(),
             ended: BTreeSet::new(),
             releasing: BTreeSet::new(),
             held: None,
@@ -212,6 +190,18 @@ impl PodRoster {
     /// that.
     pub fn set_lives(&mut self, source: &'static str, lives: BTreeMap<PodUid, Stamp>) {
         self.lives.insert(source, lives);
+    }
+
+    /// A predecessor's workers looked after these lives of pods. The runtime's objects of such a pod are of that life.
+    #[must_use]
+    pub fn with_inherited(mut self, lives: BTreeMap<PodUid, Option<Stamp>>) -> Self {
+        self.inherited = lives;
+        self
+    }
+
+    /// Which life of the pod its worker looks after; `None` for the first that its source knows of.
+    pub fn life_of_worker(&self, uid: &PodUid) -> Option<Stamp> {
+        self.workers.get(uid)?.life
     }
 
     /// Which life of the pod is wanted; `None` for the first that its source knows of.
@@ -482,14 +472,14 @@ impl PodRoster {
             return;
         }
         self.starts_left -= 1;
-        let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
-        let worker = Worker {
-            terminating: is_deleted,
-            grace: deletion_grace(pod),
-            life: self.life(uid),
-            ..Worker::new(full_name.clone(), Some(Arc::clone(pod)))
-        };
-        let end = is_deleted.then(|| worker.end(uid));
+        let wanted = self.life(uid);
+        // Of a former life its worker knew the end: it is brought to it, and the wanted life begins after that.
+        let life = self.inherited.remove(uid).filter(|_| runtime.contains_key(uid)).unwrap_or(wanted);
+        let is_former = wanted.is_some() && life != wanted;
+        let terminating = is_former || !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
+        let told = Some(Arc::clone(pod));
+        let worker = Worker { terminating, grace: deletion_grace(pod), life, ..Worker::new(full_name.clone(), told) };
+        let end = terminating.then(|| worker.end(uid));
         self.hire(uid, worker);
         pass.orders.push(Order::Start { uid: uid.clone(), full_name });
         pass.orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });

@@ -18,17 +18,21 @@ use crate::logic::model::time::Stamp;
 #[derive(Debug, Default)]
 pub struct PodEnds {
     ends: BTreeMap<PodUid, Arc<PodStatus>>,
-    /// Lives of static pods that came back, where that is known.
-    lives: BTreeMap<PodUid, Stamp>,
+    /// The lives of pods that have workers. One of a static pod that came back has a stamp, where that is known.
+    lives: BTreeMap<PodUid, Option<Stamp>>,
 }
 
 impl PodEnds {
     /// A worker looks after this life of the pod. How an earlier life ended counts no more.
     pub fn begin(&mut self, uid: &PodUid, life: Option<Stamp>) {
-        if self.lives.get(uid).copied() != life {
-            self.forget(uid);
-            self.lives.extend(life.map(|life| (uid.clone(), life)));
+        if self.lives.insert(uid.clone(), life).flatten() != life {
+            self.ends.remove(uid);
         }
+    }
+
+    /// The lives that workers look after.
+    pub fn lives(&self) -> &BTreeMap<PodUid, Option<Stamp>> {
+        &self.lives
     }
 
     /// The pod's status, which is kept when it is final.

@@ -3,7 +3,7 @@
 //! Owned by the agent; a `PodWorker` notes its pod's status, `PodManager` reminds the next worker and forgets pods.
 //! `logic::status::pod_ends` decides which statuses are kept; nothing is written to the disk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -22,6 +22,11 @@ impl PodEndStore {
     /// A worker looks after this life of the pod. How an earlier life ended counts no more.
     pub fn begin(&self, uid: &PodUid, life: Option<Stamp>) {
         self.lock().begin(uid, life);
+    }
+
+    /// The lives of pods that have workers, or had when `PodManager` fell.
+    pub fn lives(&self) -> BTreeMap<PodUid, Option<Stamp>> {
+        self.lock().lives().clone()
     }
 
     /// The pod's status, which is kept when it is final.

@@ -55,7 +55,7 @@ impl PodManager {
         let name = format!("{}/{}/{}/{}", PodWorker::KIND, full_name.namespace, full_name.name, uid);
         let address = Address::new(&self.args.trace, &name, PodWorker::KIND, Self::KIND, WORKER_CAPACITY);
         let (born, came_back) = self.workers.born(&uid, self.held.relisted());
-        self.args.adapters.pod_ends.begin(&uid, self.roster.life(&uid));
+        self.args.adapters.pod_ends.begin(&uid, self.roster.life_of_worker(&uid));
         self.count_start(&uid, came_back, context);
         let stage = Arc::<ShownStage>::default();
         let args = self.worker_args(&uid, &full_name, born, &stage);

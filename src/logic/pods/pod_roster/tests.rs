@@ -96,6 +96,38 @@ fn a_pod_of_another_life_ends_and_is_started_anew() {
     }
 }
 
+/// POD-07: what an actor that fell knew of a pod's end is not what ended the pod that is wanted now.
+#[test]
+fn what_is_left_of_a_former_life_ends_first() {
+    let uid = PodUid::from("u1");
+    let held: BTreeMap<_, _> = [(uid.clone(), FullName::new("web", "default"))].into();
+    // The life that the predecessor's worker looked after, the wanted one, what the runtime holds, and whether that ends.
+    let cases = [
+        (Some(None), Some(7), &held, true),
+        (Some(Some(7)), Some(7), &held, false),
+        (Some(Some(7)), Some(9), &held, true),
+        (Some(None), Some(7), &BTreeMap::new(), false),
+        (Some(Some(7)), None, &held, false),
+        (None, Some(7), &held, false),
+    ];
+    for (before, wanted, runtime, ends) in cases {
+        let inherited = before.map(|life: Option<u64>| (uid.clone(), life.map(Stamp))).into_iter().collect();
+        let mut roster = PodRoster::new(["file"]).with_inherited(inherited);
+        roster.set("file", set(&[("u1", &pod("web", "a"))]));
+        roster.set_lives("file", wanted.map(|life| (uid.clone(), Stamp(life))).into_iter().collect());
+        let orders = roster.orders(Some(runtime));
+        assert_eq!(started(&orders), ["u1"]);
+        let end = Order::Terminate { uid: uid.clone(), grace: None };
+        assert_eq!(orders.contains(&end), ends, "{before:?}, then {wanted:?}");
+        assert_eq!(roster.orders(Some(runtime)), [], "once");
+        if ends {
+            roster.finished(&uid);
+            assert_eq!(started(&roster.orders(Some(runtime))), ["u1"]);
+            assert_eq!(roster.orders(Some(runtime)), [], "it is of the wanted life");
+        }
+    }
+}
+
 /// POD-04.
 #[test]
 fn a_wanted_pod_is_started_once_and_told_only_changes() {
