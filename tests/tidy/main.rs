@@ -12,6 +12,7 @@ mod folders;
 mod settings;
 mod shapes;
 mod source;
+mod starts;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};

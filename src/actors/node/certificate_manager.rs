@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
 use crate::messages::node::certificate_manager::{CertificateManagerMsg, Reread};
@@ -57,6 +58,8 @@ pub struct CertificateManager {
     files_read: Duration,
     /// How the serving certificate's files were found, and how the authorities'.
     marks: [Arc<Marks>; 2],
+    /// Their reads: a disk that does not answer has one of each waiting.
+    reads: [SingleFlight<()>; 2],
     look: Option<OperationId>,
 }
 
@@ -83,6 +86,7 @@ impl Actor for CertificateManager {
             client_seen: uptime,
             files_read: uptime,
             marks: Default::default(),
+            reads: Default::default(),
             look: None,
         };
         manager.step(Purpose::Client, Input::Wanted(Names::of_client(&manager.args.node_name)), context);
@@ -95,8 +99,18 @@ impl Actor for CertificateManager {
             CertificateManagerMsg::LookDue => self.look(context),
             CertificateManagerMsg::Obtained(purpose, outcome) => self.obtained(purpose, outcome, context),
             CertificateManagerMsg::AddressesChanged(addresses) => self.hear(&addresses, context),
-            CertificateManagerMsg::FilesRead(outcome) => tell_of_files(outcome),
-            CertificateManagerMsg::AuthoritiesRead(outcome) => tell_of_authorities(outcome),
+            CertificateManagerMsg::FilesRead(outcome) => {
+                tell_of_files(outcome);
+                if let (_, Some(())) = self.reads[0].end() {
+                    self.read_serving(context);
+                }
+            }
+            CertificateManagerMsg::AuthoritiesRead(outcome) => {
+                tell_of_authorities(outcome);
+                if let (_, Some(())) = self.reads[1].end() {
+                    self.read_authorities(context);
+                }
+            }
         }
         self.wait(context);
     }
@@ -224,31 +238,41 @@ impl CertificateManager {
             return;
         }
         self.files_read = uptime;
-        if let Some(files) = self.reloaded_files().cloned() {
-            let about = files.chain.display().to_string();
-            let shown = Arc::clone(&self.args.certificates.shown);
-            let marks = Arc::clone(&self.marks[0]);
-            let work = blocking::run(move || {
-                let read = || files.read().map(|pair| shown.set(pair));
-                let read = marks.read_if_touched(&[&files.chain, &files.key], read);
-                read.map_err(|error| error.to_string())
-            });
-            context.start("read serving certificate", about, work, |read| {
-                CertificateManagerMsg::FilesRead(Ended::from(read).into())
-            });
+        self.read_serving(context);
+        self.read_authorities(context);
+    }
+
+    fn read_serving(&mut self, context: &mut Context<CertificateManagerMsg>) {
+        let Some(files) = self.reloaded_files().cloned() else { return };
+        if self.reads[0].want(()).is_none() {
+            return;
         }
-        if let Some(authorities) = self.reloaded_authorities().cloned() {
-            let about = authorities.path().display().to_string();
-            let marks = Arc::clone(&self.marks[1]);
-            let work = blocking::run(move || {
-                let path = authorities.path();
-                let read = marks.read_if_touched(&[path], || authorities.read_again());
-                read.map_err(|error| format!("client CA file {}: {error}", path.display()))
-            });
-            context.start("read client authorities", about, work, |read| {
-                CertificateManagerMsg::AuthoritiesRead(Ended::from(read).into())
-            });
+        let about = files.chain.display().to_string();
+        let (shown, marks) = (Arc::clone(&self.args.certificates.shown), Arc::clone(&self.marks[0]));
+        let work = blocking::run(move || {
+            let read = || files.read().map(|pair| shown.set(pair));
+            let read = marks.read_if_touched(&[&files.chain, &files.key], read);
+            read.map_err(|error| error.to_string())
+        });
+        context.start("read serving certificate", about, work, |read| {
+            CertificateManagerMsg::FilesRead(Ended::from(read).into())
+        });
+    }
+
+    fn read_authorities(&mut self, context: &mut Context<CertificateManagerMsg>) {
+        let Some(authorities) = self.reloaded_authorities().cloned() else { return };
+        if self.reads[1].want(()).is_none() {
+            return;
         }
+        let (about, marks) = (authorities.path().display().to_string(), Arc::clone(&self.marks[1]));
+        let work = blocking::run(move || {
+            let path = authorities.path();
+            let read = marks.read_if_touched(&[path], || authorities.read_again());
+            read.map_err(|error| format!("client CA file {}: {error}", path.display()))
+        });
+        context.start("read client authorities", about, work, |read| {
+            CertificateManagerMsg::AuthoritiesRead(Ended::from(read).into())
+        });
     }
 
     fn reloaded_authorities(&self) -> Option<&Arc<ClientAuthorities>> {

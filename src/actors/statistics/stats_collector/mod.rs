@@ -23,6 +23,7 @@ use writers::Writers;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::actors::volumes::volume_manager::drivers::CsiVolumes;
 use crate::cri::{ImageFsInfo, ImageService, RuntimeService};
 use crate::logic::model::ids::{ContainerId, PodUid};
@@ -116,7 +117,7 @@ pub struct StatsCollector {
     walks: Walks,
     /// Whether walks are under way.
     walking: bool,
-    listing: bool,
+    lists: SingleFlight<()>,
     layers: BTreeMap<ContainerId, Usage>,
     volumes: BTreeMap<WalkKey, VolumeThere>,
     spaces: BTreeMap<WalkKey, Space>,
@@ -156,7 +157,7 @@ impl Actor for StatsCollector {
             waiting: vec![],
             walks: Walks::default(),
             walking: false,
-            listing: false,
+            lists: SingleFlight::default(),
             layers: BTreeMap::new(),
             volumes: BTreeMap::new(),
             spaces: BTreeMap::new(),
@@ -183,10 +184,13 @@ impl Actor for StatsCollector {
                 Err(problem) => self.failed(&problem, context),
             },
             StatsCollectorMsg::VolumesListed(listed) => {
-                self.listing = false;
+                let (_, wanted) = self.lists.end();
                 if let Ok(Some(volumes)) = listed {
                     self.set_volumes(volumes, context);
                     self.walk_claims(context);
+                }
+                if wanted.is_some() {
+                    self.list_volumes(context);
                 }
             }
             StatsCollectorMsg::Answered(key, outcome) => self.answered(&key, outcome, context),
@@ -468,10 +472,9 @@ impl StatsCollector {
 
     /// Volumes of claims are told of by `/metrics`, which may be the only one who asks.
     fn list_volumes(&mut self, context: &mut Context<StatsCollectorMsg>) {
-        if self.listing || self.args.volume_period.is_none() {
+        if self.args.volume_period.is_none() || self.lists.want(()).is_none() {
             return;
         }
-        self.listing = true;
         let args = Arc::clone(&self.args);
         let work = async move { steps::volumes(&args).await };
         context.start("list volumes", "all pods", work, StatsCollectorMsg::VolumesListed);
