@@ -159,6 +159,8 @@ pub enum AttachedStep {
     RetellDue,
     /// From `CsiManager`: one was unstaged.
     Unstaged,
+    /// From `CsiManager`: a driver has registered. Lost, it costs time: each task is tried again by itself.
+    DriverCame,
 }
 
 /// See the module. In the trace, a part of a group has its own name.

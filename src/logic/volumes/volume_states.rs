@@ -104,6 +104,8 @@ pub enum Input {
         /// How.
         outcome: Result<Vec<VolumePlace>, TaskFailure>,
     },
+    /// The cause of any failure may be over: no task waits because of failures.
+    Retry,
     /// A wait may be over.
     Due,
 }
@@ -114,7 +116,7 @@ impl Input {
         match self {
             Self::Want { uid, .. } | Self::Changed { uid, .. } | Self::Moves { uid, .. } => Some(uid),
             Self::Settle { uid } | Self::Release { uid } | Self::Ended { uid, .. } => Some(uid),
-            Self::Due => None,
+            Self::Retry | Self::Due => None,
         }
     }
 }
@@ -273,6 +275,15 @@ impl VolumeStates {
                 let uids: Vec<PodUid> = due.map(|(_, uid)| uid.clone()).collect();
                 uids.iter().flat_map(|uid| self.decide(uid, now)).collect()
             }
+            Input::Retry => {
+                let failing: Vec<PodUid> = self.failing().cloned().collect();
+                for uid in &failing {
+                    let pod = self.pods.get_mut(uid).expect("found above");
+                    pod.failures.keys().for_each(|task| self.retries.reset(&key(uid, task)));
+                    pod.looks.clear();
+                }
+                failing.iter().flat_map(|uid| self.decide(uid, now)).collect()
+            }
             Input::Want { uid, volumes } => {
                 self.want(&uid, volumes, now.steady);
                 self.decide(&uid, now)
@@ -309,6 +320,11 @@ impl VolumeStates {
                 self.decide(&uid, now)
             }
         }
+    }
+
+    /// Pods of which some task has failed and is tried again.
+    pub fn failing(&self) -> impl Iterator<Item = &PodUid> {
+        self.pods.iter().filter(|(_, pod)| !pod.failures.is_empty()).map(|(uid, _)| uid)
     }
 
     fn want(&mut self, uid: &PodUid, volumes: Vec<(String, bool)>, now: Steady) {

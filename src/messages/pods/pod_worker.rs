@@ -61,7 +61,7 @@ pub enum PodWorkerMsg {
     ResizeJudged(Option<PendingResize>),
     /// From itself: the pod's resources as the runtime had them before were to be read.
     Recalled(Ended<PodResources>),
-    /// From `VolumeManager`: what kept the pod's volumes away may be over.
+    /// From `VolumeManager`: the cause that kept the pod's volumes away, or from going, may be over.
     VolumesChanged,
     /// From `ClaimManager`: how the devices of its containers' claims are.
     DevicesToldOf(HealthByContainer),

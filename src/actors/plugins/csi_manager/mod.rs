@@ -259,7 +259,8 @@ impl CsiManager {
         } else {
             self.judge(&plugin, Ok(()), context);
         }
-        // A volume that stayed staged for want of its driver can be unstaged now.
+        // Volumes that waited for their driver can be mounted, unmounted and unstaged now.
+        context.tell(&self.args.volume_manager, VolumeManagerMsg::Attached(AttachedStep::DriverCame));
         self.retries = Backoff::new(RETRY);
         self.look(context);
     }

@@ -10,6 +10,7 @@ pub mod drivers;
 mod growing;
 mod in_use;
 mod labels;
+mod retrying;
 mod tasks;
 mod timing;
 
@@ -172,6 +173,7 @@ impl Actor for VolumeManager {
             VolumeManagerMsg::Attached(AttachedStep::AttachedDue | AttachedStep::Unstaged) => {
                 return self.look_for_attached(context);
             }
+            VolumeManagerMsg::Attached(AttachedStep::DriverCame) => self.retry(context),
             VolumeManagerMsg::All(reply) => {
                 let _ = reply.send(self.all()); // The asker may have left.
                 return;
@@ -198,7 +200,10 @@ impl VolumeManager {
                 self.begin_task(order, context);
             }
         }
-        touched.iter().for_each(|uid| self.answer(uid, context));
+        for uid in &touched {
+            self.answer(uid, context);
+            self.tell_gone(uid, context);
+        }
         self.arm(context);
     }
 
@@ -230,7 +235,6 @@ impl VolumeManager {
 
     fn release(&mut self, uid: PodUid, reply: RpcReplyPort<Result<(), VolumeFailure>>) -> Input {
         self.questions.entry(uid.clone()).or_default().push(Question::Released(reply));
-        self.workers.remove(&uid);
         self.note_released(&uid);
         if self.pods.remove(&uid).is_none() {
             self.strangers.insert(uid.clone());
@@ -514,6 +518,9 @@ impl VolumeManager {
                     let _ = reply.send(outcome.map(|()| self.mounted(uid)));
                 }
                 Question::Released(reply) => {
+                    if outcome.is_ok() {
+                        self.workers.remove(uid);
+                    }
                     let _ = reply.send(outcome);
                 }
             }

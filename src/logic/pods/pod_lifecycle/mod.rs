@@ -222,9 +222,10 @@ impl PodLifecycle {
         self.volumes.are_there()
     }
 
-    /// The cause that kept the pod's volumes away may be over: the next step asks for them again, whatever wait there was.
+    /// The cause that kept the pod's volumes away, or from going, may be over: the next step asks again, whatever wait there was.
     pub fn volumes_changed(&mut self) {
         self.jobs.forgive(&Job::MountVolumes);
+        self.jobs.forgive(&Job::CleanUp);
     }
 
     /// The pod's resources as the runtime was last told them; `None` until that is known.

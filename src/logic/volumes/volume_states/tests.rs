@@ -153,6 +153,23 @@ fn a_claim_that_cannot_be_used_is_looked_at_again_after_the_same_time() {
 }
 
 #[test]
+fn a_driver_that_came_ends_the_waits_of_all_that_failed() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("a", false), ("b", false)]), both(0.0));
+    for now in [0.0, 1.0, 3.0, 7.0, 15.0] {
+        states.step(failed(mount("a"), "no driver", false), both(now));
+        states.step(Input::Due, both(now + 8.1));
+    }
+    states.step(ended(mount("b")), both(25.0));
+    states.step(failed(mount("a"), "no driver", false), both(25.0));
+    assert_eq!(states.failing().collect::<Vec<_>>(), [&uid()]);
+    assert_eq!(states.step(Input::Due, both(26.0)), [], "it waits");
+    assert_eq!(tasks(states.step(Input::Retry, both(26.0))), [mount("a")]);
+    states.step(failed(mount("a"), "another problem", false), both(26.1));
+    assert_eq!(states.wake_at(), Some(at(26.6)), "the first wait again");
+}
+
+#[test]
 fn a_pods_end_does_not_wait_for_ever_for_a_mount_that_hangs() {
     let mut states = VolumeStates::default();
     states.step(want(&[("dead", false)]), both(0.0));
