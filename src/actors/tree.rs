@@ -271,7 +271,7 @@ macro_rules! children {
                 args: plugins::claim_manager_args,
                 // Each pod with claims asks as it starts and as it ends, and each claim has steps that end.
                 mailbox: 4096,
-                learns_from: [PluginWatcher],
+                learns_from: [PluginWatcher, PodManager],
             }
             /// Probes.
             Prober {

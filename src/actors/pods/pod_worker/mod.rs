@@ -173,6 +173,7 @@ impl Actor for PodWorker {
             return;
         }
         let is_update = matches!(message, PodWorkerMsg::SpecChanged(_));
+        let is_repeat = matches!(message, PodWorkerMsg::Repeat);
         self.published.begin_turn();
         let input = self.input_of(message, context);
         let now = self.now(context);
@@ -184,8 +185,10 @@ impl Actor for PodWorker {
         self.perform_all(actions, is_update, context);
         if is_update || is_alarm {
             self.refresh_volumes(context);
-            self.follow_devices(context);
             self.alarm.note_sync();
+        }
+        if is_update || is_alarm || is_repeat {
+            self.follow_devices(context);
         }
         self.tell_back_offs(context);
         self.follow_resize(context);

@@ -188,7 +188,7 @@ impl PodWorker {
         }
     }
 
-    /// Hears how the devices of the pod's claims are; asked again with each sync, because the one that tells may forget.
+    /// Hears how the devices of the pod's claims are; asked again with each sync, and when the one that tells has begun anew.
     pub(super) fn follow_devices(&mut self, context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().filter(|pod| has_claims(pod)) else { return };
         let followed = match self.lifecycle.stage() {
