@@ -55,6 +55,8 @@ pub const WANTED_LIVES: &str = "wanted-lives";
 pub const API_TRUTH: &str = "api-truth";
 /// Once quiet: pods have the resources that they ask for, or say that they wait for them.
 pub const RESIZED: &str = "resized";
+/// Once quiet: the tier of burstable pods has the share that those pods ask for together.
+pub const TIER_SHARES: &str = "tier-shares";
 /// Once quiet: each static pod has one mirror, of its own version.
 pub const MIRRORS: &str = "mirrors";
 /// Once quiet: the Node is there and ready, and its Lease is renewed.

@@ -5,7 +5,9 @@ pub mod cluster_truth;
 mod controllers;
 pub mod drivers;
 pub mod hardware;
+mod hopeless;
 mod local_objects;
+mod options;
 pub mod pressure;
 pub mod resizes;
 mod strict;
@@ -16,11 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub use self::options::Options;
 use self::strict::{Lateness, Strict};
 use super::agent::{Equipment, Incarnation};
 use super::api_server::link::Link;
 use super::clock::VirtualTime;
-use super::faults::crashes::{Crash, Crashes};
+use super::faults::crashes::Crashes;
 use super::faults::random::Random;
 use super::faults::{Fault, Faults};
 use super::invariants::Violation;
@@ -57,54 +60,6 @@ const STANDING: [&str; 10] = [
     "wait for devices",
     "watch driver",
 ];
-
-/// The settings of a run.
-#[derive(Clone)]
-pub struct Options {
-    /// The faults, from the beginning.
-    pub faults: BTreeSet<Fault>,
-    /// One exact crash.
-    pub crash: Option<Crash>,
-    /// The agent is killed at this call to the outside: its number, and whether after its effect.
-    pub kill_at: Option<(u64, bool)>,
-    /// Mailboxes of this kind of actor hold so many messages only.
-    pub mailbox: Option<(String, usize)>,
-    /// Changes the agent's settings.
-    pub settings: fn(&mut Settings),
-    /// The machine; its managers give Guaranteed pods CPUs and memory of their own. `None`: a small one without such.
-    pub machine: Option<Machine>,
-    /// The node is part of a cluster: there is an API server.
-    pub cluster: bool,
-    /// The node may have drivers beside the agent.
-    pub plugins: bool,
-    /// The agent keeps what pods need of the API server (`--offline-store`).
-    pub offline: bool,
-    /// Turns are measured by this clock of the run's thread.
-    pub turn_clock: Option<fn() -> Duration>,
-    /// Looks that mend what news have missed are put off, and the node has little time.
-    pub strict: bool,
-    /// The command that shows the run again, for violations.
-    pub command: String,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            faults: BTreeSet::new(),
-            crash: None,
-            kill_at: None,
-            mailbox: None,
-            settings: |_| {},
-            machine: None,
-            cluster: false,
-            plugins: false,
-            offline: false,
-            turn_clock: None,
-            strict: false,
-            command: String::new(),
-        }
-    }
-}
 
 /// A pod that is wanted.
 #[derive(Clone, Debug)]
@@ -437,6 +392,7 @@ impl World {
             self.refuse_writes(false);
         }
         self.shared.link.iter().for_each(|link| link.recover());
+        self.heal_hopeless();
     }
 
     /// Faults that come at random times.
@@ -520,6 +476,7 @@ impl World {
         problems.extend(hardware::problems(self));
         problems.extend(drivers::problems(self));
         self.shared.strict.forgive(&mut problems);
+        problems.retain(|(_, how)| !self.is_of_hopeless(how));
         problems
     }
 

@@ -57,9 +57,11 @@ pub struct Link {
     pub server: Arc<ApiServer>,
     random: Random,
     /// The longest half of a call where nothing goes wrong.
-    longest: Duration,
+    longest: Mutex<Duration>,
     /// Nobody answers until then, counted from the run's beginning.
     away_until: Mutex<Duration>,
+    /// Changes of paths that end so are refused.
+    refused: Mutex<Option<String>>,
     /// Counts how often the server went away.
     epoch: AtomicU64,
     /// Until then the server's own caches fill: its admission finds no pod that is to be deleted.
@@ -72,11 +74,17 @@ impl Link {
         Arc::new(Self {
             server,
             random: Random::named(seed, "api server"),
-            longest,
+            longest: Mutex::new(longest),
             away_until: Mutex::default(),
+            refused: Mutex::default(),
             epoch: AtomicU64::new(0),
             filling_until: Mutex::default(),
         })
+    }
+
+    /// A call takes up to twice this time from now on.
+    pub fn take_so_long(&self, longest: Duration) {
+        *lock(&self.longest) = longest;
     }
 
     /// The server is away for so long: connections break, and none is made.
@@ -106,8 +114,14 @@ impl Link {
         node.time.elapsed() < *lock(&self.away_until)
     }
 
+    /// Changes of paths with this end are refused from now on; `None`: none is.
+    pub fn refuse(&self, end: Option<String>) {
+        *lock(&self.refused) = end;
+    }
+
     /// Nothing goes wrong from now on.
     pub fn recover(&self) {
+        self.refuse(None);
         *lock(&self.away_until) = Duration::ZERO;
         *lock(&self.filling_until) = Duration::ZERO;
         self.server.set_mood(Mood::default());
@@ -161,7 +175,7 @@ impl Link {
 
     fn latency(&self, node: &Node) -> Duration {
         let slow = node.faults.has(Fault::ApiSlow) && self.random.chance(0.15);
-        let longest = if slow { Duration::from_secs(8) } else { self.longest };
+        let longest = if slow { Duration::from_secs(8) } else { *lock(&self.longest) };
         self.random.between(Duration::from_millis(1), longest)
     }
 
@@ -170,6 +184,9 @@ impl Link {
         let changes = !matches!(request.verb(), "get" | "list" | "watch");
         if let Some(refused) = self.denies(node, request) {
             return Fate::Refused(refused);
+        }
+        if changes && lock(&self.refused).as_ref().is_some_and(|end| request.path.ends_with(end.as_str())) {
+            return Fate::Refused(Refused::new(422, "Invalid", "a policy refuses it"));
         }
         if strikes(Fault::ApiBusy, 0.08) {
             let wait = Duration::from_secs(1 + self.random.below(4));

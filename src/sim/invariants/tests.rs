@@ -54,6 +54,7 @@ const TRIPPED: &[&str] = &[
     OWN_IDS,
     API_TRUTH,
     RESIZED,
+    TIER_SHARES,
     MIRRORS,
     NODE_READY,
     API_BOUNDED,

@@ -39,6 +39,7 @@ fn fixed(number: usize) -> SimPod {
 /// Runs the scenario with so many pods for so long, then lets all become quiet and go away.
 pub async fn standard(world: World, pods: usize, time: Duration) {
     world.start_agent();
+    world.add_hopeless();
     let statics = pods / 3;
     for number in 0..statics {
         world.put(&fixed(number));

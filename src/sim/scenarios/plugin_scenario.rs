@@ -57,6 +57,7 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
     begin(&world);
     world.start_agent();
     world.sleep(seconds(3)).await;
+    world.add_hopeless();
     for number in 0..pods {
         drop(world.create(&pod(number)));
         world.sleep(world.random().between(Duration::ZERO, seconds(3))).await;

@@ -39,6 +39,7 @@ fn kind(number: usize) -> SimPod {
 /// Runs the standard scenario with so many pods for so long, then lets all become quiet and go away.
 pub async fn standard(world: World, pods: usize, time: Duration) {
     world.start_agent();
+    world.add_hopeless();
     let names: Vec<String> = (0..pods).map(|number| pod(number).name).collect();
     for number in 0..pods {
         world.put(&pod(number));

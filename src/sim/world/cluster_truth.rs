@@ -61,6 +61,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
     }
     problems.extend(strangers(world, &statics, &pods));
     problems.extend(spared(world, &pods));
+    problems.extend(super::resizes::tier_problems(world));
     problems
 }
 

@@ -14,9 +14,11 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::pods::pod_resize::{PENDING, PROGRESS, PodFigures};
 use crate::logic::resources::{
-    CgroupVersion, NodeMemory, ResourceOptions, container_resources, pod_cgroup_settings, pod_qos,
+    CgroupVersion, NodeMemory, QosClass, ResourceOptions, TierSums, burstable_tier_settings, container_resources,
+    pod_cgroup_settings, pod_qos,
 };
-use crate::sim::invariants::RESIZED;
+use crate::sim::api_server::pods::is_over;
+use crate::sim::invariants::{RESIZED, TIER_SHARES};
 use crate::sim::node::cgroups::cgroup_tree;
 
 impl World {
@@ -123,6 +125,24 @@ pub(in crate::sim) fn problems(world: &World, wanted: &Wanted, object: &Value) -
         problems.push((RESIZED, format!("the cgroup of {name} has {is:?}, to be {figures:?}")));
     }
     problems
+}
+
+/// Once quiet: the tier of burstable pods has the share that they ask for, or were given before what they wait for.
+pub(in crate::sim) fn tier_problems(world: &World) -> Vec<Problem> {
+    let tier = cgroup_tree().tier(QosClass::Burstable);
+    let Some(settings) = lock(&world.node().cgroups).all.get(&tier).cloned() else { return vec![] };
+    let objects = world.api().all("pods").into_iter().filter(|object| !is_over(object));
+    let mut pods: Vec<Pod> = objects.filter_map(|object| serde_json::from_value((*object).clone()).ok()).collect();
+    for pod in &mut pods {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        if conditions.into_iter().any(|condition| condition.type_ == PENDING) {
+            as_allocated(pod);
+        }
+    }
+    let wanted = burstable_tier_settings(&TierSums::of(&pods, true)).cpu_shares;
+    let differs = settings.cpu_shares != wanted;
+    let how = || format!("burstable pods have {:?} shares together, to be {wanted:?}", settings.cpu_shares);
+    differs.then(|| (TIER_SHARES, how())).into_iter().collect()
 }
 
 /// Puts what the status says in the place of what is asked for.

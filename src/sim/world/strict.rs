@@ -15,7 +15,8 @@ use crate::platform::host::blocking;
 use crate::sim::faults::Fault;
 use crate::sim::faults::random::Random;
 use crate::sim::invariants::{
-    API_TRUTH, DRIVERS_IDLE, MIRRORS, NODE_READY, NOTHING_LEFT, TRUE_STATUS, UNWANTED_STOPS, VOLUMES_GROWN, WANTED_RUNS,
+    API_TRUTH, DRIVERS_IDLE, MIRRORS, NODE_READY, NOTHING_LEFT, TIER_SHARES, TRUE_STATUS, UNWANTED_STOPS,
+    VOLUMES_GROWN, WANTED_RUNS,
 };
 
 /// For a look that mends what was missed: longer than any story.
@@ -28,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(150);
 const LIMIT_AFTER_FAULTS: Duration = Duration::from_secs(300);
 /// How long a problem may last while nothing goes wrong: the name of its invariant, words of it, and why it may take so long.
 /// The first that fits counts; others have all the time.
-const LIMITS: [(&str, &str, Duration, &str); 16] = [
+const LIMITS: [(&str, &str, Duration, &str); 17] = [
     (NOTHING_LEFT, "log directory", LIMIT, "old logs are removed by two passes, one a minute"),
     (NOTHING_LEFT, "", Duration::from_secs(30), "the next try of an end that met a driver away"),
     (UNWANTED_STOPS, "", Duration::from_secs(25), "the longest grace period"),
@@ -49,6 +50,7 @@ const LIMITS: [(&str, &str, Duration, &str); 16] = [
     (API_TRUTH, "", Duration::from_secs(30), "the next try of an end that met a driver away"),
     (MIRRORS, "", Duration::from_secs(6), "an old mirror goes before a new one comes"),
     (NODE_READY, "there is no", Duration::from_secs(4), "some calls"),
+    (TIER_SHARES, "", Duration::from_secs(10), "a writing of cgroups that began before, and the next"),
     (DRIVERS_IDLE, "", Duration::from_secs(30), "the next try after one that met a driver away"),
 ];
 /// The longest half of a step at a file: the first is usual.

@@ -8,10 +8,12 @@ use super::super::*;
 use super::{Rogue, alone, in_cluster, shows, shows_after, spoil_container, trips};
 use crate::actors::kit::trace::lock;
 use crate::cri::RuntimeService;
+use crate::logic::resources::QosClass;
 use crate::logic::resources::allocations::StateFiles;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 use crate::sim::api_server::{Request, Who};
 use crate::sim::node::NODE_NAME;
+use crate::sim::node::cgroups::cgroup_tree;
 use crate::sim::node::machines::LAPTOP;
 use crate::sim::node::spawn;
 use crate::sim::world::cluster::NAMESPACE;
@@ -215,6 +217,15 @@ fn resources_other_than_those_asked_for_are_seen() {
         for settings in lock(&world.node().cgroups).all.values_mut() {
             settings.memory_limit = Some(1 << 20);
         }
+    });
+}
+
+#[test]
+fn a_tier_without_its_share_is_seen() {
+    let pod = SimPod::of("web", "run").field("resources", json!({ "requests": { "cpu": "100m" } }));
+    shows(TIER_SHARES, in_cluster(), &[pod], |world| {
+        let tier = cgroup_tree().tier(QosClass::Burstable);
+        lock(&world.node().cgroups).all.get_mut(&tier).expect("it is there").cpu_shares = Some(512);
     });
 }
 

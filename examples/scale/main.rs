@@ -3,6 +3,8 @@
 //!
 //! Exits with a failure when a figure is beyond what docs/figures.md promises.
 
+mod crowd;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ const REST: u32 = 3;
 const ROUNDS: usize = 3;
 /// A change on the largest node costs so many times one on the smallest.
 const GROWTH_MAX: f64 = 1.5;
+/// A status patch costs so many times as much when all pods wait for the API server.
+const DRAIN_MAX: f64 = 2.0;
 /// The longest turn.
 const TURN_MAX: Duration = Duration::from_millis(5);
 /// The latest probe.
@@ -170,8 +174,19 @@ fn main() -> ExitCode {
     let (label, restart) = (growth(Node::label), growth(Node::restart));
     let longest = nodes.iter().map(|node| node.longest().0).max().unwrap_or_default();
     let late = nodes.iter().map(|node| node.burst.probes_late).max().unwrap_or_default();
+    let crowds = crowd::SIZES.map(|pods| {
+        let crowd = crowd::of(pods);
+        crowd::print(pods, &crowd);
+        crowd
+    });
+    let [few, many] = &crowds;
+    let times = |most: Duration, least: Duration| most.as_secs_f64() / least.as_secs_f64();
     let mut good = true;
     for (what, is, most) in [
+        ("a status patch when 1,000 pods wait, to one alone", times(many.drained, many.sent), DRAIN_MAX),
+        ("a relist for each pod: 1,000 pods to 100", times(many.relist, few.relist), GROWTH_MAX),
+        ("an outage for each pod: 1,000 pods to 100", times(many.outage, few.outage), GROWTH_MAX),
+        ("the end of all for each pod: 1,000 pods to 100", times(many.end, few.end), GROWTH_MAX),
         ("a change of a label: 1,000 pods to 10", label, GROWTH_MAX),
         ("a restart: 1,000 pods to 10", restart, GROWTH_MAX),
         ("longest turn, ms", longest.as_secs_f64() * 1e3, TURN_MAX.as_secs_f64() * 1e3),
