@@ -203,7 +203,10 @@ impl PluginStates {
             self.retries.reset(&path);
             let state = self.sockets.remove(&path).expect("it was found there");
             match state.plugin.filter(|_| state.is_handed_over) {
-                Some(plugin) => actions.push(Action::TakeBack(plugin)),
+                Some(plugin) => {
+                    self.free_name(&plugin);
+                    actions.push(Action::TakeBack(plugin));
+                }
                 None => {
                     left.remove(&path); // Another one that is there by now is handed over itself.
                     is_unsure = true;
@@ -288,16 +291,25 @@ impl PluginStates {
             }
             (None, Err(why)) => {
                 let taken = std::mem::take(&mut state.is_handed_over);
-                let back = state.plugin.clone().filter(|_| taken).map(Action::TakeBack);
+                let back = state.plugin.clone().filter(|_| taken);
                 let text = "RegisterPlugin error -- failed to send registration status at socket";
+                back.iter().for_each(|plugin| self.free_name(plugin));
                 self.fail(socket, format!("{text} {socket}, err: {why}"), now);
-                back.into_iter().collect()
+                back.into_iter().map(Action::TakeBack).collect()
             }
             (Some(refusal), _) => {
                 self.fail(socket, refusal.to_string(), now);
                 vec![]
             }
         }
+    }
+
+    /// A plugin has gone: others of its name, which may have been refused for it, are tried again at once.
+    fn free_name(&mut self, gone: &Plugin) {
+        let is_other = |plugin: &Plugin| (plugin.kind, &plugin.name) == (gone.kind, &gone.name);
+        let failed = self.sockets.iter().filter(|(_, state)| state.stage == Stage::Failed);
+        let others = failed.filter(|(_, state)| state.plugin.as_deref().is_some_and(is_other));
+        others.for_each(|(socket, _)| self.retries.reset(socket));
     }
 
     fn fail(&mut self, socket: &str, why: String, now: Clocks) {

@@ -80,6 +80,32 @@ fn a_socket_made_anew_is_another_plugin() {
     assert_eq!(states.step(judged(1, Ok(())), at(1)), [], "a verdict about the old one is too late");
 }
 
+/// RES-47: two instances of a driver during its update. The one that is refused takes over as soon as the other has gone.
+#[test]
+fn a_plugin_that_goes_makes_room_for_another_of_its_name() {
+    let mut states = states();
+    let (plugin, other) = (registered(&mut states), "/r/other.sock");
+    let both = [(SOCKET, 1), (other, 2)];
+    let mut now = 1;
+    // Each refusal has a longer wait.
+    for attempt in 2..8 {
+        let input = if attempt == 2 { seen(&both) } else { Input::Due };
+        let asked = states.step(input, at(now));
+        assert_eq!(asked, [Action::Greet { socket: other.into(), attempt }]);
+        let info = PluginInfo { kind: "CSIPlugin".into(), name: "drv".into(), ..PluginInfo::default() };
+        let info = PluginInfo { versions: vec!["1.0.0".into()], ..info };
+        states.step(Input::Greeted { socket: other.into(), attempt, outcome: Ok(info) }, at(now));
+        let refused = Err(Refusal::Invalid("the name is taken".into()));
+        states.step(Input::Judged { socket: other.into(), attempt, outcome: refused }, at(now));
+        states.step(Input::Notified { socket: other.into(), attempt, outcome: Ok(()) }, at(now));
+        now =
+            states.wake_at(at(now).steady).expect("it is tried again").since(Steady::at(Duration::ZERO)).as_secs() + 1;
+    }
+    assert_eq!(states.step(Input::Due, at(now - 10)), [], "it waits");
+    assert_eq!(states.step(seen(&[(other, 2)]), at(now - 10)), [Action::TakeBack(plugin)]);
+    assert_eq!(states.step(Input::Due, at(now - 10)), [Action::Greet { socket: other.into(), attempt: 8 }]);
+}
+
 /// RES-47.
 #[test]
 fn failures_are_tried_again_later_each_time_and_alone() {
