@@ -48,7 +48,7 @@ const LIMITS: [(&str, &str, Duration, &str); 17] = [
     (API_TRUTH, "not told of", Duration::from_secs(5), "a call"),
     (API_TRUTH, "not told as ready", Duration::from_secs(25), "the whole start of a pod"),
     (API_TRUTH, "", Duration::from_secs(30), "the next try of an end that met a driver away"),
-    (MIRRORS, "", Duration::from_secs(6), "an old mirror goes before a new one comes"),
+    (MIRRORS, "", Duration::from_secs(15), "a former pod of the name ends first, at a dying disk"),
     (NODE_READY, "there is no", Duration::from_secs(4), "some calls"),
     (TIER_SHARES, "", Duration::from_secs(10), "a writing of cgroups that began before, and the next"),
     (DRIVERS_IDLE, "", Duration::from_secs(30), "the next try after one that met a driver away"),
