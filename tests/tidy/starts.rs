@@ -286,7 +286,7 @@ fn operations_begin_one_at_a_time_for_a_reason() {
             Flight(field) if !has_flight(&all, &format!("src/actors/{file}"), field) => {
                 complaints.push(format!("STARTS: {file} has no SingleFlight or Flights {field:?}"));
             }
-            Other(why) if why.is_empty() => complaints.push(format!("STARTS: {name:?} of {file} has no reason")),
+            Other("") => complaints.push(format!("STARTS: {name:?} of {file} has no reason")),
             _ => {}
         }
     }
