@@ -92,6 +92,6 @@ fn the_last_known_pods_run_again_without_the_api_server() {
     assert_eq!(cluster.wait_container("reader", "main").id, again.id, "nothing is rebuilt");
     // A pod that the API server wants no more is ended as ever.
     cluster.kubectl(&["delete", "pod", "reader", "--timeout=180s"]);
-    assert_eq!(cluster.containers_of("reader").len(), 0);
+    cluster.eventually_none("containers", || cluster.containers_of("reader"));
     assert!(!cluster.log().contains("geheim"), "a secret is not for logs");
 }

@@ -48,7 +48,8 @@ fn a_pod_runs_and_goes_as_kubectl_wants_it() {
     let events = cluster.kubectl(&["events", "--for", "pod/one"]);
     assert!(["Pulled", "Created", "Started"].iter().all(|reason| events.contains(reason)), "{events}");
     cluster.kubectl(&["delete", "pod", "one", "--timeout=180s"]);
-    assert_eq!(cluster.containers_of("one").len(), 0, "gone from the API server, and still there");
+    // Its remains go beside its deletion.
+    cluster.eventually_none("containers", || cluster.containers_of("one"));
     cluster.wait_event("one", "Killing");
 }
 
@@ -272,7 +273,7 @@ fn twenty_pods_are_replaced_one_after_the_other() {
     let pods = cluster.list("pod");
     assert_eq!(pods.len(), PODS as usize);
     assert!(pods.iter().all(|pod| condition(pod, "Ready") == "True"));
-    assert_eq!(cluster.containers_of("v1-0").len(), 0);
+    cluster.eventually_none("containers", || cluster.containers_of("v1-0"));
     // No change, no word: the status of a pod that the server has does not go out again.
     let patches = cluster.count("patch", "pods/status");
     std::thread::sleep(Duration::from_secs(15));
