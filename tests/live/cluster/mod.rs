@@ -401,7 +401,10 @@ impl Cluster {
     fn forbidden(&self) -> Vec<Value> {
         let audit = self.audit();
         // By what they are about: two watches of one object differ in how long they are to last.
-        let same = |one: &Value, other: &Value| one["verb"] == other["verb"] && one["objectRef"] == other["objectRef"];
+        // A watch is in the log once it has ended: the list that was granted before it counts.
+        let verb =
+            |line: &Value| line["verb"].as_str().map(|verb| if verb == "watch" { "list" } else { verb }.to_owned());
+        let same = |one: &Value, other: &Value| verb(one) == verb(other) && one["objectRef"] == other["objectRef"];
         let is_forbidden = |line: &Value| line["responseStatus"]["code"] == 403;
         // All are of one form and zone, so texts are in order as times are.
         let time = |line: &Value| line["requestReceivedTimestamp"].as_str().unwrap_or_default().to_owned();
