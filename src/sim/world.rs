@@ -83,6 +83,8 @@ pub(super) struct Shared {
     offline: bool,
     plugins: bool,
     strict: Strict,
+    /// Some pods never come right: where nothing else is wrong.
+    has_hopeless: bool,
     settle_limit: Duration,
     meter: Option<Arc<TurnMeter>>,
     settings: fn(&mut Settings),
@@ -123,6 +125,7 @@ impl World {
             offline: options.offline,
             plugins: options.plugins,
             strict: Strict(options.strict),
+            has_hopeless: options.strict && options.faults.is_empty() && options.mailbox.is_none(),
             settle_limit: Strict(options.strict).settle_limit(&options.faults, SETTLE_LIMIT),
             meter,
             settings: options.settings,

@@ -21,9 +21,9 @@ fn named(what: &str, does: &str) -> SimPod {
 }
 
 impl World {
-    /// Makes some of them, by the seed, in the strict mode.
+    /// Makes some of them, by the seed, in the strict mode where nothing else is wrong.
     pub fn add_hopeless(&self) {
-        if !self.shared.strict.0 {
+        if !self.shared.has_hopeless {
             return;
         }
         let random = Random::named(self.shared.seed, "hopeless");
@@ -60,7 +60,7 @@ impl World {
 
     /// Calls that hung for good go on, so that such a pod can go.
     pub(super) fn heal_hopeless(&self) {
-        if self.shared.strict.0 {
+        if self.shared.has_hopeless {
             self.hang_volume(None);
         }
     }
