@@ -80,11 +80,7 @@ const STARTS: &[(&str, &str, By)] = &[
     ("node/shutdown_manager.rs", "write times", Flight("writes")),
     ("objects/local_objects.rs", "read folder", Flight("scans")),
     ("objects/local_objects.rs", "watch folder", FOLLOWS),
-    (
-        "objects/object_cache/mod.rs",
-        "read object",
-        Other("`ObjectStates` in `logic` has one read of an object for all"),
-    ),
+    ("objects/object_cache/mod.rs", "read object", Other("`ObjectCache` in `logic` has one read of an object for all")),
     ("objects/object_cache/mod.rs", "watch object", KEYED),
     ("objects/object_cache/mod.rs", "watch services", FOLLOWS),
     ("plugins/claim_manager/claims.rs", MADE, Other("`ClaimStates` in `logic` has one attempt of a pod under way")),
@@ -204,7 +200,7 @@ const STARTS: &[(&str, &str, By)] = &[
         "walk through directories",
         Other("one in a look, and one beside; what is left is walked next"),
     ),
-    ("status/mirror_manager.rs", MADE, Other("`Mirrors` in `logic` has one call of a name under way")),
+    ("status/mirror_manager.rs", MADE, Other("`MirrorPods` in `logic` has one call of a name under way")),
     ("status/status_manager.rs", MADE, Other("`StatusSync` in `logic` has one call of a pod under way")),
     ("volumes/volume_manager/in_use.rs", "look for attached volumes", REARMED),
     (

@@ -253,7 +253,7 @@ impl Inner {
         let has_pods = self.places.tree.per_qos() && !pods.is_empty();
         let of_pods = if has_pods { groups.pods(&self.places.tree, self.places.driver) } else { BTreeMap::new() };
         // Without groups of pods the runtime alone decides where containers are.
-        let anywhere = if has_pods { BTreeMap::new() } else { groups.find(&ids_of(&pods)) };
+        let anywhere = if has_pods || pods.is_empty() { BTreeMap::new() } else { groups.find(&ids_of(&pods)) };
         for mut pod in pods {
             match of_pods.get(&pod.uid) {
                 Some(path) => {
