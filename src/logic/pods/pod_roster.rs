@@ -40,6 +40,15 @@ struct Worker {
     life: Option<Stamp>,
 }
 
+/// The life of a pod that a worker looks after. A static pod that comes back with the same UID has another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerLife {
+    /// Since when its source wants it; `None` for the first life that the source knows of.
+    pub since: Option<Stamp>,
+    /// The worker was told to end it.
+    pub is_ending: bool,
+}
+
 /// The orders.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
@@ -87,7 +96,7 @@ pub struct PodRoster {
     /// By source name, pods that it did not want in between, and since when it wants them again.
     lives: BTreeMap<&'static str, BTreeMap<PodUid, Stamp>>,
     /// Pods that had workers when this roster's predecessor fell, and which life of them those looked after.
-    inherited: BTreeMap<PodUid, Option<Stamp>>,
+    inherited: BTreeMap<PodUid, WorkerLife>,
     /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
     ended: BTreeSet<PodUid>,
     /// Pods of [`Order::Release`] that are not released yet.
@@ -194,14 +203,16 @@ impl PodRoster {
 
     /// A predecessor's workers looked after these lives of pods. The runtime's objects of such a pod are of that life.
     #[must_use]
-    pub fn with_inherited(mut self, lives: BTreeMap<PodUid, Option<Stamp>>) -> Self {
+    pub fn with_inherited(mut self, lives: BTreeMap<PodUid, WorkerLife>) -> Self {
         self.inherited = lives;
         self
     }
 
-    /// Which life of the pod its worker looks after; `None` for the first that its source knows of.
-    pub fn life_of_worker(&self, uid: &PodUid) -> Option<Stamp> {
-        self.workers.get(uid)?.life
+    /// Which life of the pod its worker looks after. One that the API server wants never ends so: its UID ends once.
+    pub fn life_of_worker(&self, uid: &PodUid) -> WorkerLife {
+        let Some(worker) = self.workers.get(uid) else { return WorkerLife::default() };
+        let is_ending = worker.terminating && worker.told.as_ref().is_none_or(|pod| is_static(pod));
+        WorkerLife { since: worker.life, is_ending }
     }
 
     /// Which life of the pod is wanted; `None` for the first that its source knows of.
@@ -474,8 +485,10 @@ impl PodRoster {
         self.starts_left -= 1;
         let wanted = self.life(uid);
         // Of a former life its worker knew the end: it is brought to it, and the wanted life begins after that.
-        let life = self.inherited.remove(uid).filter(|_| runtime.contains_key(uid)).unwrap_or(wanted);
-        let is_former = wanted.is_some() && life != wanted;
+        let inherited = self.inherited.remove(uid).filter(|_| runtime.contains_key(uid));
+        let life = inherited.map_or(wanted, |life| life.since);
+        let is_other = wanted.is_some() && life != wanted;
+        let is_former = is_other || is_static(pod) && inherited.is_some_and(|life| life.is_ending);
         let terminating = is_former || !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
         let told = Some(Arc::clone(pod));
         let worker = Worker { terminating, grace: deletion_grace(pod), life, ..Worker::new(full_name.clone(), told) };

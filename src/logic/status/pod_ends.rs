@@ -12,26 +12,27 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::pod_phase::is_terminal;
-use crate::logic::model::time::Stamp;
+use crate::logic::pods::pod_roster::WorkerLife;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct PodEnds {
     ends: BTreeMap<PodUid, Arc<PodStatus>>,
-    /// The lives of pods that have workers. One of a static pod that came back has a stamp, where that is known.
-    lives: BTreeMap<PodUid, Option<Stamp>>,
+    /// The lives of pods that have workers.
+    lives: BTreeMap<PodUid, WorkerLife>,
 }
 
 impl PodEnds {
-    /// A worker looks after this life of the pod. How an earlier life ended counts no more.
-    pub fn begin(&mut self, uid: &PodUid, life: Option<Stamp>) {
-        if self.lives.insert(uid.clone(), life).flatten() != life {
+    /// A worker looks after this life of the pod, or is told to end it. How an earlier life ended counts no more.
+    pub fn begin(&mut self, uid: &PodUid, life: WorkerLife) {
+        let before = self.lives.insert(uid.clone(), life).unwrap_or_default();
+        if before.since != life.since || before.is_ending && !life.is_ending {
             self.ends.remove(uid);
         }
     }
 
     /// The lives that workers look after.
-    pub fn lives(&self) -> &BTreeMap<PodUid, Option<Stamp>> {
+    pub fn lives(&self) -> &BTreeMap<PodUid, WorkerLife> {
         &self.lives
     }
 
@@ -73,6 +74,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::logic::model::time::Stamp;
+
+    const FIRST: WorkerLife = WorkerLife { since: None, is_ending: false };
 
     fn status(phase: &str, reason: &str) -> Arc<PodStatus> {
         Arc::new(serde_json::from_value(json!({ "phase": phase, "reason": reason })).expect("a status"))
@@ -88,7 +92,7 @@ mod tests {
     #[test]
     fn a_pod_that_is_over_is_recalled_as_over() {
         let (uid, mut ends) = (PodUid::from("u"), PodEnds::default());
-        ends.begin(&uid, None);
+        ends.begin(&uid, FIRST);
         ends.note(&uid, &status("Running", ""));
         assert_eq!(recalled(&ends, &uid, None), None);
         ends.note(&uid, &status("Failed", "DeadlineExceeded"));
@@ -97,8 +101,10 @@ mod tests {
         assert_eq!(recalled(&ends, &uid, Some(&status("Running", ""))), end);
         let others = status("Succeeded", "");
         assert_eq!(recalled(&ends, &uid, Some(&others)), Some(PodStatus::clone(&others)), "the API server's word");
-        ends.begin(&uid, None);
+        ends.begin(&uid, FIRST);
         assert_eq!(recalled(&ends, &uid, None), end, "its next worker");
+        ends.begin(&uid, WorkerLife { is_ending: true, ..FIRST });
+        assert_eq!(recalled(&ends, &uid, None), end, "while it is brought to its end");
         ends.keep_only(&[uid.clone()].into());
         assert_eq!(recalled(&ends, &uid, None), end);
         ends.keep_only(&BTreeSet::new());
@@ -110,12 +116,13 @@ mod tests {
     fn the_end_of_an_earlier_life_counts_no_more() {
         let (uid, mut ends) = (PodUid::from("u"), PodEnds::default());
         let is_over = |ends: &PodEnds| recalled(ends, &uid, None).is_some();
-        ends.begin(&uid, None);
-        for life in [Some(Stamp(1)), Some(Stamp(2)), None] {
+        ends.begin(&uid, FIRST);
+        let since = |since| WorkerLife { since: Some(Stamp(since)), is_ending: false };
+        for lives in [&[since(1)][..], &[since(2)], &[FIRST], &[WorkerLife { is_ending: true, ..FIRST }, FIRST]] {
             ends.note(&uid, &status("Failed", "DeadlineExceeded"));
-            assert!(is_over(&ends), "before {life:?}");
-            ends.begin(&uid, life);
-            assert!(!is_over(&ends), "{life:?}");
+            assert!(is_over(&ends), "before {lives:?}");
+            lives.iter().for_each(|life| ends.begin(&uid, *life));
+            assert!(!is_over(&ends), "{lives:?}");
         }
     }
 }

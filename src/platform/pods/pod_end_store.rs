@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::time::Stamp;
+use crate::logic::pods::pod_roster::WorkerLife;
 use crate::logic::status::pod_ends::PodEnds;
 
 /// See the module.
@@ -19,13 +19,13 @@ pub struct PodEndStore {
 }
 
 impl PodEndStore {
-    /// A worker looks after this life of the pod. How an earlier life ended counts no more.
-    pub fn begin(&self, uid: &PodUid, life: Option<Stamp>) {
+    /// A worker looks after this life of the pod, or is told to end it. How an earlier life ended counts no more.
+    pub fn begin(&self, uid: &PodUid, life: WorkerLife) {
         self.lock().begin(uid, life);
     }
 
     /// The lives of pods that have workers, or had when `PodManager` fell.
-    pub fn lives(&self) -> BTreeMap<PodUid, Option<Stamp>> {
+    pub fn lives(&self) -> BTreeMap<PodUid, WorkerLife> {
         self.lock().lives().clone()
     }
 

@@ -167,5 +167,5 @@ fn a_pod_comes_back_until_its_deletion_is_known() {
         "!wants {pod}",
         "sandbox {pod}-node-1#0 is ready",
     ];
-    standard_telling(9_003_242, 16, 60, "all,-late-effects,-clock-steps,-partial-lists", &lines);
+    standard_telling(9_003_241, 16, 60, "all,-late-effects,-clock-steps,-partial-lists", &lines);
 }

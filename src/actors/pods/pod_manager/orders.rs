@@ -50,6 +50,7 @@ impl PodManager {
                     }
                 }
                 Order::Terminate { uid, grace } => {
+                    self.args.adapters.pod_ends.begin(&uid, self.roster.life_of_worker(&uid));
                     // First its pod, whose grace period counts: an end that came before it would not wait.
                     let comes_too_early = self.roster.owes_spec(&uid);
                     if comes_too_early || !self.workers.tell(&uid, PodWorkerMsg::Terminate { grace }, context) {

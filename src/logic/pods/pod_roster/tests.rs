@@ -101,17 +101,20 @@ fn a_pod_of_another_life_ends_and_is_started_anew() {
 fn what_is_left_of_a_former_life_ends_first() {
     let uid = PodUid::from("u1");
     let held: BTreeMap<_, _> = [(uid.clone(), FullName::new("web", "default"))].into();
+    let life = |since: Option<u64>, is_ending| Some(WorkerLife { since: since.map(Stamp), is_ending });
     // The life that the predecessor's worker looked after, the wanted one, what the runtime holds, and whether that ends.
     let cases = [
-        (Some(None), Some(7), &held, true),
-        (Some(Some(7)), Some(7), &held, false),
-        (Some(Some(7)), Some(9), &held, true),
-        (Some(None), Some(7), &BTreeMap::new(), false),
-        (Some(Some(7)), None, &held, false),
+        (life(None, false), Some(7), &held, true),
+        (life(Some(7), false), Some(7), &held, false),
+        (life(Some(7), false), Some(9), &held, true),
+        (life(None, false), Some(7), &BTreeMap::new(), false),
+        (life(Some(7), false), None, &held, false),
+        (life(None, true), None, &held, true),
+        (life(None, true), None, &BTreeMap::new(), false),
         (None, Some(7), &held, false),
     ];
     for (before, wanted, runtime, ends) in cases {
-        let inherited = before.map(|life: Option<u64>| (uid.clone(), life.map(Stamp))).into_iter().collect();
+        let inherited = before.map(|life| (uid.clone(), life)).into_iter().collect();
         let mut roster = PodRoster::new(["file"]).with_inherited(inherited);
         roster.set("file", set(&[("u1", &pod("web", "a"))]));
         roster.set_lives("file", wanted.map(|life| (uid.clone(), Stamp(life))).into_iter().collect());
