@@ -68,12 +68,10 @@ fn a_node_is_right_soon_after_its_last_fault_without_periodic_looks() {
     }
 }
 
-/// A word that somebody had no room for is said again, or nobody had to hear it. Of `Pleg` that does not hold yet: a deletion
-/// may wait for half a minute (`--cluster --mailbox Pleg:1`, seed 5).
+/// A word that somebody had no room for is said again, or nobody had to hear it.
 #[test]
 fn a_node_is_right_at_once_while_mailboxes_are_full() {
-    let kinds: Vec<&str> =
-        Child::iter().map(<&str>::from).chain(["PodWorker"]).filter(|kind| *kind != "Pleg").collect();
+    let kinds: Vec<&str> = Child::iter().map(<&str>::from).chain(["PodWorker"]).collect();
     for place in [Place::Cluster, Place::Plugins] {
         side_by_side(&kinds, |kind| strict_with(seeds(0, 1)[0], place, "none", Some(kind)));
     }

@@ -35,7 +35,7 @@ use crate::logic::pods::pod_resize::PodResources;
 use crate::logic::pods::pod_worker::job_events::{stay_of, warning_of};
 use crate::logic::pods::pod_worker::object_interest::ObjectInterest;
 use crate::logic::pods::pod_worker::told_events::ToldEvents;
-use crate::logic::pods::pod_worker::worker_dues::WorkerDues;
+use crate::logic::pods::pod_worker::worker_dues::{WorkerDues, retell_after};
 use crate::logic::resources::node_cgroups::MachineNow;
 use crate::logic::status::pod_status::deadline;
 use crate::messages::Ended;
@@ -332,7 +332,7 @@ impl PodWorker {
         let waits_for_calls = !self.jobs.is_empty() || self.lifecycle.awaits_a_look();
         let dues = WorkerDues {
             sync,
-            is_refused: self.published.is_refused(),
+            retell: self.published.is_refused().then(|| retell_after(tools.adapters.chance.next())),
             retry: self.lifecycle.wake_at().map(|until| until.since(context.steady())),
             deadline: deadline.map(|until| until.since(context.now())),
             hung_calls: waits_for_calls.then_some(LOOK_PERIOD),

@@ -34,10 +34,14 @@ impl PodWorker {
         match action {
             Action::Cancel(job) => self.cancel(&job, context),
             Action::Leave(container) => self.leave(container),
-            Action::Inspect => self.published.note(context.try_tell(&to.pleg, PlegMsg::Inspect(uid))),
+            Action::Inspect => {
+                let is_heard = context.try_tell(&to.pleg, PlegMsg::Inspect(uid));
+                self.note_asked(is_heard);
+            }
             Action::InspectSoon => {
                 let known = self.lifecycle.observed().expect("what is to be confirmed is known");
-                self.published.note(context.try_tell(&to.pleg, PlegMsg::InspectSoon(Arc::clone(known))));
+                let is_heard = context.try_tell(&to.pleg, PlegMsg::InspectSoon(Arc::clone(known)));
+                self.note_asked(is_heard);
             }
             Action::NetworkNotReady(problem) => self.tell_network(&problem, context),
             Action::Over => self.published.note(context.try_tell(&to.pod_manager, PodManagerMsg::PodOver(uid))),
@@ -61,6 +65,15 @@ impl PodWorker {
             | Action::EnsureImage { .. }
             | Action::StartContainer { .. }
             | Action::Resize(_) => self.begin_start(action, context),
+        }
+    }
+
+    /// Takes whether `Pleg` had room for the question. An unheard one is asked again by the next turn that needs the look,
+    /// which comes soon.
+    fn note_asked(&mut self, is_heard: bool) {
+        self.published.note(is_heard);
+        if !is_heard {
+            self.lifecycle.look_refused();
         }
     }
 

@@ -439,9 +439,12 @@ impl Pleg {
             loop {
                 match events.next().await {
                     Some(Ok(event)) => {
-                        // A hint that finds no room is made good by the next relist.
-                        let _ =
-                            me.tell(Cause::outside("runtime event"), PlegMsg::Stream(StreamStep::EventArrived(event)));
+                        let hint = PlegMsg::Stream(StreamStep::EventArrived(event));
+                        if me.tell(Cause::outside("runtime event"), hint).is_err() {
+                            // A relist finds what the hint named.
+                            let due = || PlegMsg::Relist(RelistStep::RelistDue);
+                            me.tell_at_last(&Cause::outside("runtime event"), due).await;
+                        }
                     }
                     Some(Err(error)) => return error,
                     None => return CriError::Unavailable { message: "the runtime ended the event stream".to_owned() },

@@ -161,6 +161,11 @@ impl PodLifecycle {
         self.sight.is_awaited()
     }
 
+    /// Nobody had room for the question for a look: none is on its way.
+    pub fn look_refused(&mut self) {
+        self.sight.ask_again();
+    }
+
     /// How far the pod has come.
     pub fn stage(&self) -> Stage {
         self.course.stage()

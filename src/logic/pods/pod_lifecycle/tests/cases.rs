@@ -290,6 +290,14 @@ fn a_look_that_never_comes_is_asked_for_again() {
 }
 
 #[test]
+fn a_look_that_nobody_had_room_for_is_asked_for_with_the_next_step() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    script.life.look_refused();
+    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["inspect"]);
+    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), NOTHING);
+}
+
+#[test]
 fn a_look_asked_for_too_early_is_asked_for_again_at_once() {
     let pod = a_pod("Always", &["i"], &["a"]);
     let old = [exited(&running(&pod, "i", 1), 1, BEGINNING), exited(&running(&pod, "i", 0), 1, BEGINNING)];
