@@ -270,9 +270,10 @@ fn read_files(args: &Args, context: &mut Context<AllocationManagerMsg>) {
 }
 
 async fn read_all(files: &dyn Checkpoints, devices: &dyn Checkpoints) -> Result<Kept, String> {
-    let allocated = read(files, Book::Allocated).await?;
-    let actuated = read(files, Book::Actuated).await?;
-    Ok(Kept { allocated, actuated, hardware: state_files::read(files, devices).await? })
+    // Side by side: pods wait for the last of them, and a disk may take a second for each.
+    let books = (read(files, Book::Allocated), read(files, Book::Actuated));
+    let (allocated, actuated, hardware) = tokio::try_join!(books.0, books.1, state_files::read(files, devices))?;
+    Ok(Kept { allocated, actuated, hardware })
 }
 
 /// A file that cannot be believed is set aside and not obeyed (SEC-58); upstream does not start with one.

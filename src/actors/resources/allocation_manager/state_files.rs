@@ -9,16 +9,18 @@ use crate::platform::files::checkpoints::Checkpoints;
 /// # Errors
 /// Says why one cannot be read.
 pub(super) async fn read(files: &dyn Checkpoints, devices: &dyn Checkpoints) -> Result<StateFiles, String> {
-    let cpus = files.read(StateFiles::CPUS).await.map_err(|error| error.to_string())?;
-    let memory = files.read(StateFiles::MEMORY).await.map_err(|error| error.to_string())?;
-    Ok(StateFiles { cpus, memory, devices: read_devices(devices).await? })
+    let (cpus, memory) = (read_one(files, StateFiles::CPUS), read_one(files, StateFiles::MEMORY));
+    let (cpus, memory, devices) = tokio::try_join!(cpus, memory, read_devices(devices))?;
+    Ok(StateFiles { cpus, memory, devices })
+}
+
+async fn read_one(files: &dyn Checkpoints, name: &'static str) -> Result<Option<Vec<u8>>, String> {
+    files.read(name).await.map_err(|error| error.to_string())
 }
 
 /// As upstream, a file of devices that cannot be believed ends nothing. It is set aside (SEC-58).
 async fn read_devices(files: &dyn Checkpoints) -> Result<Option<Vec<u8>>, String> {
-    let Some(bytes) = files.read(StateFiles::DEVICES).await.map_err(|error| error.to_string())? else {
-        return Ok(None);
-    };
+    let Some(bytes) = read_one(files, StateFiles::DEVICES).await? else { return Ok(None) };
     let Err(error) = checkpoint::parse(&bytes) else { return Ok(Some(bytes)) };
     tracing::error!(%error, file = StateFiles::DEVICES, "checkpoint is set aside, it cannot be believed");
     if let Err(why) = files.set_aside(StateFiles::DEVICES).await {
