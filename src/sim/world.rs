@@ -125,7 +125,7 @@ impl World {
             offline: options.offline,
             plugins: options.plugins,
             strict: Strict(options.strict),
-            has_hopeless: options.strict && options.faults.is_empty() && options.mailbox.is_none(),
+            has_hopeless: options.strict,
             settle_limit: Strict(options.strict).settle_limit(&options.faults, SETTLE_LIMIT),
             meter,
             settings: options.settings,

@@ -21,7 +21,7 @@ fn named(what: &str, does: &str) -> SimPod {
 }
 
 impl World {
-    /// Makes some of them, by the seed, in the strict mode where nothing else is wrong.
+    /// Makes some of them, by the seed, in the strict mode.
     pub fn add_hopeless(&self) {
         if !self.shared.has_hopeless {
             return;
