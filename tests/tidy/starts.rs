@@ -202,7 +202,7 @@ const STARTS: &[(&str, &str, By)] = &[
     ),
     ("status/mirror_manager.rs", MADE, Other("`MirrorPods` in `logic` has one call of a name under way")),
     ("status/status_manager.rs", MADE, Other("`StatusSync` in `logic` has one call of a pod under way")),
-    ("volumes/volume_manager/in_use.rs", "look for attached volumes", REARMED),
+    ("volumes/volume_manager/in_use.rs", "look for attached volumes", Flight("looks")),
     (
         "volumes/volume_manager/mod.rs",
         "list volumes",

@@ -130,6 +130,11 @@ impl<W: Merge> SingleFlight<W> {
     pub fn current(&mut self) -> Option<&mut W> {
         self.current.as_mut()
     }
+
+    /// The want of the job under way, and that of the next.
+    pub fn wants(&self) -> impl Iterator<Item = &W> {
+        self.current.iter().chain(&self.next)
+    }
 }
 
 /// One job at a time for each of many keys. The jobs of different keys go on side by side: one that fails or hangs holds up

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::VolumeManager;
 use super::tasks::CsiTask;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::single_flight::SingleFlight;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::plugin;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
@@ -36,6 +37,9 @@ pub(super) enum Owed {
 pub(super) struct InUse {
     /// Volumes that the disk shows; `None` until it was read.
     on_disk: Option<BTreeSet<String>>,
+    /// Looks at the disk. Each is wanted for volumes whose pods have gone: they are in use until a look says otherwise that
+    /// began after that.
+    looks: SingleFlight<BTreeSet<String>>,
     /// Volumes that pods wait for or have, until the pods are released.
     wanted: BTreeMap<PodUid, BTreeSet<String>>,
     /// Released pods that may have had a volume of a driver, or may have asked for one.
@@ -48,13 +52,22 @@ pub(super) struct InUse {
 impl InUse {
     /// All of them; `None` until the disk was read, so that what the Node shows stays.
     fn all(&self) -> Option<BTreeSet<String>> {
-        Some(self.on_disk.as_ref()?.iter().chain(self.wanted.values().flatten()).cloned().collect())
+        let known = self.on_disk.as_ref()?.iter().chain(self.looks.wants().flatten());
+        Some(known.chain(self.wanted.values().flatten()).cloned().collect())
     }
 }
 
 impl VolumeManager {
     /// Reads off the disk which volumes are in use: another agent may have mounted them.
-    pub(super) fn look_for_attached(&self, context: &mut Context<VolumeManagerMsg>) {
+    pub(super) fn look_for_attached(&mut self, context: &mut Context<VolumeManagerMsg>) {
+        self.look_for(BTreeSet::new(), context);
+    }
+
+    /// The same, for volumes whose pod has gone.
+    fn look_for(&mut self, gone: BTreeSet<String>, context: &mut Context<VolumeManagerMsg>) {
+        if self.in_use.looks.want(gone).is_none() {
+            return;
+        }
         let host = Arc::clone(&self.args.volumes);
         let work = async move { host.attached().await.map_err(|error| error.to_string()) };
         context.start("look for attached volumes", "the node".to_owned(), work, |outcome| {
@@ -64,9 +77,19 @@ impl VolumeManager {
 
     /// Takes what the disk shows. As long as there is something it is looked at again.
     pub(super) fn take_attached(&mut self, outcome: Ended<BTreeSet<String>>, context: &mut Context<VolumeManagerMsg>) {
+        let (gone, wanted) = self.in_use.looks.end();
         match outcome.into_result() {
-            Ok(found) => self.in_use.on_disk = Some(found),
-            Err(problem) => tracing::warn!(problem, "it is not known yet which attached volumes are in use"),
+            Ok(found) => {
+                self.in_use.on_disk = Some(found);
+                if let Some(gone) = wanted {
+                    self.look_for(gone, context);
+                }
+            }
+            Err(problem) => {
+                tracing::warn!(problem, "it is not known yet which attached volumes are in use");
+                // The look after a pause says whether these are.
+                gone.into_iter().chain(wanted).for_each(|gone| self.in_use.looks.later(gone));
+            }
         }
         let is_told = self.tell_in_use(context);
         if let Some(timer) = self.in_use.timer.take() {
@@ -124,7 +147,7 @@ impl VolumeManager {
             Task::List | Task::Finish => false,
         };
         let may_be = is_over && self.in_use.driven.remove(uid);
-        let waited = is_over && self.in_use.wanted.remove(uid).is_some();
+        let waited = if is_over { self.in_use.wanted.remove(uid) } else { None };
         if was_driven || may_be {
             let manager = self.args.csi.manager.clone();
             self.untold.tell(
@@ -133,8 +156,8 @@ impl VolumeManager {
                 context,
             );
         }
-        if waited {
-            self.look_for_attached(context);
+        if let Some(gone) = waited {
+            self.look_for(gone, context);
         }
     }
 
@@ -157,5 +180,27 @@ impl VolumeManager {
                 let _ = me.tell(cause.clone(), VolumeManagerMsg::Task(news));
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NODE-24: the cluster would take the volume away while it is staged.
+    #[test]
+    fn a_volume_whose_pod_has_gone_is_in_use_until_a_look_that_began_after_that() {
+        let (uid, volume) = (PodUid::from("u"), BTreeSet::from(["disk".to_owned()]));
+        let wanted = BTreeMap::from([(uid.clone(), volume.clone())]);
+        let mut in_use = InUse { on_disk: Some(BTreeSet::new()), wanted, ..InUse::default() };
+        assert!(in_use.looks.want(BTreeSet::new()).is_some(), "a look from before");
+        let gone = in_use.wanted.remove(&uid).expect("it was wanted");
+        assert!(in_use.looks.want(gone).is_none());
+        assert_eq!(in_use.all(), Some(volume.clone()));
+        let (_, next) = in_use.looks.end();
+        assert!(in_use.looks.want(next.expect("for the pod that has gone")).is_some());
+        assert_eq!(in_use.all(), Some(volume));
+        assert!(in_use.looks.end().1.is_none());
+        assert_eq!(in_use.all(), Some(BTreeSet::new()));
     }
 }

@@ -126,7 +126,7 @@ impl Actor for VolumeManager {
     type Args = Args;
 
     fn begin(args: Args, context: &mut Context<VolumeManagerMsg>) -> Self {
-        let manager = Self {
+        let mut manager = Self {
             args,
             states: VolumeStates::default(),
             pods: BTreeMap::new(),
