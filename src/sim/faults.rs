@@ -66,6 +66,10 @@ pub enum Fault {
     SlowFiles,
     /// The machine loses its power, and boots again.
     Resets,
+    /// Networks of sandboxes cannot be made or taken away; for a time the runtime says that it has none.
+    Networks,
+    /// The runtime comes back without its state: all sandboxes and containers are gone.
+    RuntimeLosses,
     /// Calls to drivers fail, some of them although they took effect.
     PluginErrors,
     /// A call to a driver takes effect, but its answer does not come.
@@ -98,12 +102,14 @@ pub enum Fault {
     ApiLostAnswers,
     /// An API server that was away, or is new, answers 404 to deletions of pods that are there while its caches fill.
     ApiFalseGone,
+    /// Webhooks of the API server change what the agent writes.
+    ApiWebhooks,
 }
 
 impl Fault {
     /// Whether it came after seeds had been given names: `all` is without these, so that such a seed tells its story still.
     pub fn is_later(self) -> bool {
-        (Self::StaleLists..=Self::Resets).contains(&self)
+        (Self::StaleLists..=Self::RuntimeLosses).contains(&self)
     }
 
     /// Whether it is one of drivers: nothing happens by it without any. `all` is without these as well.

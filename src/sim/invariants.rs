@@ -497,6 +497,12 @@ impl Invariants {
         }
     }
 
+    /// The runtime has forgotten all instances. As upstream, a pod that never restarts begins anew then: nobody knows that it
+    /// ran.
+    pub fn instances_forgotten(&self) {
+        lock(&self.state).starts.clear();
+    }
+
     /// A container was made.
     pub fn container_made(&self, containers: &Containers, new: &SimContainer) {
         self.check_given(new);

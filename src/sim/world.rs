@@ -391,6 +391,9 @@ impl World {
         self.stick(None);
         self.node().plugins.recover(self.node());
         self.fill_images(false);
+        if self.node().faults.had(Fault::Networks) {
+            self.set_condition("NetworkReady", None);
+        }
         if lock(&self.node().beside).refuses_writes {
             self.refuse_writes(false);
         }
@@ -414,6 +417,14 @@ impl World {
             if faults.strikes(Fault::Resets, 0.3) {
                 self.reset_machine();
                 self.restart_runtime(random.between(Duration::from_millis(200), Duration::from_secs(8)));
+            }
+            if faults.strikes(Fault::RuntimeLosses, 0.15) {
+                runtime::lose_all(self.node(), random.between(Duration::from_millis(200), Duration::from_secs(8)));
+            }
+            if faults.strikes(Fault::Networks, 0.3) {
+                self.set_condition("NetworkReady", Some("cni plugin not initialized"));
+                let back = random.between(Duration::from_secs(1), Duration::from_secs(20));
+                self.node().later(back, |node| drop(lock(&node.conditions).remove("NetworkReady")));
             }
             self.trouble_containers(&random);
             if faults.strikes(Fault::FullImages, 0.4) {

@@ -333,10 +333,12 @@ struct Effect<'a> {
 
 impl Link {
     fn take_effect(&self, node: &Node, request: &Request) -> Answer {
+        let mut mood = self.server.mood();
+        mood.mutates = node.faults.has(Fault::ApiWebhooks);
         if request.verb() == "watch" {
-            let cut = self.cut(node);
-            self.server.set_mood(Mood { cut, ..self.server.mood() });
+            mood.cut = self.cut(node);
         }
+        self.server.set_mood(mood);
         let who = Who::Node(NODE_NAME.to_owned());
         let answer = self.server.handle(&who, request);
         if let Answer::Whole { code, .. } = &answer

@@ -15,6 +15,7 @@ pub mod resources;
 pub mod store;
 mod verbs;
 pub mod watches;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -133,6 +134,8 @@ pub struct Mood {
     pub plain_lists: bool,
     /// The next watch that begins ends so.
     pub cut: Option<(Duration, Cut)>,
+    /// Webhooks change what nodes write.
+    pub mutates: bool,
 }
 
 /// See the module.

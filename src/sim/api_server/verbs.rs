@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::refusal::Refused;
 use super::resources::Target;
 use super::store::{Key, Selection};
-use super::{ApiServer, Request, Who, patch, pods};
+use super::{ApiServer, Request, Who, patch, pods, webhooks};
 use crate::actors::kit::trace::lock;
 
 /// How often a patch is tried while others write the same object; then it is the client's turn.
@@ -40,6 +40,7 @@ impl ApiServer {
         if target.resource.plural == "pods" {
             pods::begin(&mut object);
         }
+        self.admit_mutating(who, &mut object, target.resource.plural, true);
         Ok((*self.write(who, request, &key, Some(object))).clone())
     }
 
@@ -97,6 +98,13 @@ impl ApiServer {
         Ok(())
     }
 
+    /// Webhooks have their say about what nodes write.
+    fn admit_mutating(&self, who: &Who, object: &mut Value, plural: &str, is_new: bool) {
+        if self.mood().mutates && matches!(who, Who::Node(_)) {
+            webhooks::mutate(object, plural, is_new, self.version());
+        }
+    }
+
     pub(super) fn change(&self, who: &Who, request: &Request, target: &Target) -> Result<Value, Refused> {
         let (key, name) = self.one(target)?;
         let found = lock(&self.store).get(&key);
@@ -130,7 +138,7 @@ impl ApiServer {
                 None => drop(after["metadata"].as_object_mut().map(|metadata| metadata.remove(field))),
             }
         }
-        let after = match target.subresource.as_deref() {
+        let mut after = match target.subresource.as_deref() {
             Some("status") if target.resource.plural == "pods" => {
                 pods::with_new_status(&before, status_of(&before, &after))
             }
@@ -141,6 +149,7 @@ impl ApiServer {
         if target.resource.plural == "pods" {
             pods::check(&before, &after)?;
         }
+        self.admit_mutating(who, &mut after, target.resource.plural, false);
         Ok((*self.write(who, request, &key, Some(after))).clone())
     }
 

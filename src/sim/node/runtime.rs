@@ -56,6 +56,14 @@ fn run_sandbox(node: &Node, config: &PodSandboxConfig) -> CriResult<SandboxId> {
         let message = format!("failed to setup network for sandbox: {why}");
         return Err(CriError::Other { code: "Unknown", message });
     }
+    if node.faults.strikes(Fault::Networks, 0.15) {
+        if node.faults.dice().chance(0.5) {
+            cut_off_sandbox(node, config);
+        }
+        let text = "failed to setup network for sandbox: plugin type=\"bridge\" failed (add): no addresses are left";
+        node.story.tell("fault", format!("sandbox of {} gets no network", config.metadata.name));
+        return Err(CriError::Other { code: "Unknown", message: text.to_owned() });
+    }
     node.may_step_clock(0.05);
     let id = lock(&node.containers).run_sandbox(config, node.time.now())?;
     node.sandbox_began(&id);
@@ -68,6 +76,15 @@ fn run_sandbox(node: &Node, config: &PodSandboxConfig) -> CriResult<SandboxId> {
         });
     }
     Ok(id)
+}
+
+/// The sandbox's containers are killed, but its network stays, and so it does itself.
+fn keep_network(node: &Node, id: &SandboxId) -> CriResult<()> {
+    let running = lock(&node.containers).running_in(id);
+    running.iter().for_each(|container| node.end_container(container, 137, "killed with its sandbox"));
+    node.story.tell("fault", format!("the network of {id} stays"));
+    let text = "failed to destroy network for sandbox: plugin type=\"bridge\" failed (delete): device is busy";
+    Err(CriError::Other { code: "Unknown", message: text.to_owned() })
 }
 
 /// The runtime was killed while it made a sandbox. Nothing happens where it was ready before.
@@ -292,6 +309,9 @@ impl RuntimeService for Outlet {
         self.call(Call::changing("StopPodSandbox"), move |node| {
             let uid = lock(&node.containers).sandboxes.get(&id).map(|one| PodUid::from(one.metadata.uid.as_str()));
             uid.iter().for_each(|uid| node.invariants.relief_asked(uid));
+            if uid.is_some() && node.faults.strikes(Fault::Networks, 0.15) {
+                return keep_network(node, &id);
+            }
             node.stop_sandbox(&id, "is stopped");
             Ok(())
         })
@@ -497,12 +517,23 @@ pub fn restart(node: &Node, away: Duration) {
 
 /// The machine is reset: every sandbox and container is dead.
 pub fn reset(node: &Node) {
-    let all: Vec<SandboxId> = {
-        let containers = lock(&node.containers);
-        let ready = containers.sandboxes.values().filter(|sandbox| sandbox.state == SandboxState::Ready);
-        ready.map(|sandbox| sandbox.id.clone()).collect()
-    };
-    for id in all {
+    for id in sandboxes(node, |state| state == SandboxState::Ready) {
         node.lose_sandbox(&id, "is gone with the machine");
     }
+}
+
+/// The runtime is away for `away`, and comes back without its state: it killed what it knew of, and knows of nothing.
+pub fn lose_all(node: &Node, away: Duration) {
+    node.story.tell("fault", "the runtime loses its state");
+    restart(node, away);
+    for id in sandboxes(node, |_| true) {
+        node.lose_sandbox(&id, "is gone with the runtime's state");
+        remove_sandbox(node, &id);
+    }
+    node.invariants.instances_forgotten();
+}
+
+fn sandboxes(node: &Node, which: impl Fn(SandboxState) -> bool) -> Vec<SandboxId> {
+    let containers = lock(&node.containers);
+    containers.sandboxes.values().filter(|one| which(one.state)).map(|one| one.id.clone()).collect()
 }

@@ -199,7 +199,9 @@ fn ended_well(
             .map_or(Ok(()), |spec| Err(format!("has Succeeded although {} ended {:?}", spec.name, last_end(spec))));
     }
     let has_failed = pod.init.iter().chain(&pod.containers).any(|spec| last_end(spec).is_some_and(|code| code != 0));
-    has_failed.then_some(()).ok_or_else(|| "has Failed although no container of it has".to_owned())
+    // How a container ended that the runtime has forgotten is known by what was told alone; else it counts as killed.
+    let is_forgotten = node.faults.had(Fault::RuntimeLosses) && node.invariants.is_bereft(&wanted.uid);
+    (has_failed || is_forgotten).then_some(()).ok_or_else(|| "has Failed although no container of it has".to_owned())
 }
 
 /// Whether a pod was refused for want of devices, in upstream's words.
