@@ -97,15 +97,16 @@ impl<W> Default for SingleFlight<W> {
 }
 
 impl<W: Merge> SingleFlight<W> {
-    /// Wants a job. Returns the want of the job that the actor is to begin now; nothing while one is under way, whose end
-    /// tells of it.
+    /// Wants a job. Returns the want of the job that the actor is to begin now, with what was wanted of it before; nothing
+    /// while one is under way, whose end tells of it.
     #[must_use = "the job has to be begun"]
     pub fn want(&mut self, want: W) -> Option<&mut W> {
+        self.later(want);
         if self.current.is_some() {
-            self.later(want);
             return None;
         }
-        Some(self.current.insert(want))
+        self.current = self.next.take();
+        self.current.as_mut()
     }
 
     /// Wants something of the next job, which somebody else begins.

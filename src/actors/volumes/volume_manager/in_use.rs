@@ -23,6 +23,10 @@ use crate::messages::volume_manager::{AttachedStep, TaskNews, VolumeManagerMsg};
 /// Wait before attached volumes are looked for again: they go when their pods end.
 const PERIOD: Duration = Duration::from_secs(30);
 
+/// From the end of a look to the next one for pods that have gone: where many go one after the other, a look serves many, as
+/// each costs the list of all volumes.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// News that go out again while there is no room for them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owed {
@@ -47,6 +51,8 @@ pub(super) struct InUse {
     /// The list that `NodeStatus` has.
     told: Option<BTreeSet<String>>,
     timer: Option<OperationId>,
+    /// Until this uptime no look begins for a pod that has gone.
+    rests_until: Duration,
 }
 
 impl InUse {
@@ -63,7 +69,23 @@ impl VolumeManager {
         self.look_for(BTreeSet::new(), context);
     }
 
-    /// The same, for volumes whose pod has gone.
+    /// The same, for volumes whose pod has gone, in a moment.
+    fn look_for_gone(&mut self, gone: BTreeSet<String>, context: &mut Context<VolumeManagerMsg>) {
+        let rest = self.in_use.rests_until.saturating_sub(context.clock().uptime());
+        if rest.is_zero() || self.in_use.looks.is_under_way() {
+            return self.look_for(gone, context);
+        }
+        self.in_use.looks.later(gone);
+        self.look_after(rest, context);
+    }
+
+    fn look_after(&mut self, wait: Duration, context: &mut Context<VolumeManagerMsg>) {
+        let timer = context.after(wait, VolumeManagerMsg::Attached(AttachedStep::AttachedDue));
+        if let Some(timer) = self.in_use.timer.replace(timer) {
+            context.cancel(timer);
+        }
+    }
+
     fn look_for(&mut self, gone: BTreeSet<String>, context: &mut Context<VolumeManagerMsg>) {
         if self.in_use.looks.want(gone).is_none() {
             return;
@@ -78,26 +100,22 @@ impl VolumeManager {
     /// Takes what the disk shows. As long as there is something it is looked at again.
     pub(super) fn take_attached(&mut self, outcome: Ended<BTreeSet<String>>, context: &mut Context<VolumeManagerMsg>) {
         let (gone, wanted) = self.in_use.looks.end();
+        let wait = if wanted.is_some() { PAUSE } else { PERIOD };
+        let mut is_due = wanted.is_some();
         match outcome.into_result() {
-            Ok(found) => {
-                self.in_use.on_disk = Some(found);
-                if let Some(gone) = wanted {
-                    self.look_for(gone, context);
-                }
-            }
+            Ok(found) => self.in_use.on_disk = Some(found),
             Err(problem) => {
                 tracing::warn!(problem, "it is not known yet which attached volumes are in use");
-                // The look after a pause says whether these are.
-                gone.into_iter().chain(wanted).for_each(|gone| self.in_use.looks.later(gone));
+                // The next look says whether these are.
+                gone.into_iter().for_each(|gone| self.in_use.looks.later(gone));
             }
         }
-        let is_told = self.tell_in_use(context);
-        if let Some(timer) = self.in_use.timer.take() {
-            context.cancel(timer);
-        }
-        if !is_told || self.in_use.all().is_none_or(|all| !all.is_empty()) {
-            let due = VolumeManagerMsg::Attached(AttachedStep::AttachedDue);
-            self.in_use.timer = Some(context.after(PERIOD, due));
+        wanted.into_iter().for_each(|wanted| self.in_use.looks.later(wanted));
+        self.in_use.rests_until = context.clock().uptime() + PAUSE;
+        is_due |= !self.tell_in_use(context) || self.in_use.told.as_ref().is_none_or(|told| !told.is_empty());
+        match is_due {
+            true => self.look_after(wait, context),
+            false => self.in_use.timer.take().into_iter().for_each(|timer| context.cancel(timer)),
         }
     }
 
@@ -157,7 +175,7 @@ impl VolumeManager {
             );
         }
         if let Some(gone) = waited {
-            self.look_for(gone, context);
+            self.look_for_gone(gone, context);
         }
     }
 
