@@ -176,7 +176,9 @@ impl StatusManager {
                 self.sync.gone(&pod);
                 let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
                 self.args.observer.observe(Observation::PodGone(&uid));
-                self.drop_left();
+                if !self.sync.is_in_api(&uid) && self.left.remove(&uid) {
+                    self.watchers.tell(self.pods.remove(&uid).as_ref(), None);
+                }
             }
         }
     }
@@ -362,8 +364,10 @@ impl StatusManager {
             context
                 .start(name, about, send(api.clone(), order), move |outcome| StatusManagerMsg::Answered(uid, outcome));
         }
-        // The rest has what is here already.
-        self.changed.retain(|uid, _| self.sync.is_waiting(uid));
+        // The API server has what is here of these.
+        for uid in self.sync.take_settled() {
+            self.changed.remove(&uid);
+        }
         if self.wake.map(|(set, _)| set) == wake {
             return;
         }

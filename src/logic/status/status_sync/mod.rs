@@ -127,6 +127,8 @@ pub struct StatusSync {
     looks: u64,
     /// The pods that wait for something else in the API server than before.
     waits_changed: BTreeSet<PodUid>,
+    /// The pods whose difference was looked at, or that were forgotten, since somebody asked for these.
+    looked_at: BTreeSet<PodUid>,
     /// Which parts of a status are the agent's own.
     gates: StatusGates,
 }
@@ -178,6 +180,7 @@ impl StatusSync {
 
     fn forget(&mut self, uid: &PodUid) {
         let Some(entry) = self.pods.remove(uid) else { return };
+        self.looked_at.insert(uid.clone());
         self.calling.remove(uid);
         self.failed.remove(uid);
         self.queue.leave(uid);
@@ -389,6 +392,12 @@ impl StatusSync {
 
     /// Looks at the pod's difference. News that may be sent now wait for room from then on.
     fn look(&mut self, uid: &PodUid, now: Duration) -> Option<Order> {
+        self.looked_at.insert(uid.clone());
+        if let Some(due) = self.away_until(uid).filter(|due| *due > now) {
+            self.queue.leave(uid);
+            self.put_off(uid, Some(due));
+            return None;
+        }
         self.looks += 1;
         let candidate = self.candidate(uid);
         self.judge(uid, candidate.is_some());
@@ -407,6 +416,18 @@ impl StatusSync {
                 None
             }
         }
+    }
+
+    /// Until when nobody is expected to answer: the news are made up when somebody may.
+    fn away_until(&self, uid: &PodUid) -> Option<Duration> {
+        let (due, why) = self.pods.get(uid)?.not_before?;
+        (why == Why::Away).then_some(due)
+    }
+
+    /// The pods of which nothing is on its way any more, among those looked at since this was asked last.
+    pub fn take_settled(&mut self) -> Vec<PodUid> {
+        let looked_at = std::mem::take(&mut self.looked_at);
+        looked_at.into_iter().filter(|uid| !self.is_waiting(uid)).collect()
     }
 
     /// Until when this is held back, as a detail of a start or an end.
@@ -429,7 +450,7 @@ impl StatusSync {
     }
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
-    pub fn is_waiting(&self, uid: &PodUid) -> bool {
+    fn is_waiting(&self, uid: &PodUid) -> bool {
         self.dirty.contains(uid) || self.later.contains_key(uid) || self.queue.has(uid) || self.calling.contains(uid)
     }
 

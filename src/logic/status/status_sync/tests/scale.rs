@@ -81,3 +81,25 @@ fn an_outage_costs_three_looks_a_pod() {
     let looks = sync.looks() - before;
     assert!(looks <= 3 * PODS as u64, "{looks} looks");
 }
+
+/// While nobody answers, what would be sent is not worth a look; the first answer has all looked at.
+#[test]
+fn changes_cost_no_look_while_the_api_server_is_away() {
+    let mut sync = in_order(10);
+    sync.own(&"u3".into(), told(3, "Pending"));
+    assert_eq!(sync.orders(at(2)).0.len(), 1);
+    sync.answered(&"u3".into(), Answer::Away, at(2), 0.0);
+    let before = sync.looks();
+    for phase in ["Running", "Pending"] {
+        sync.own(&"u3".into(), told(3, phase));
+        assert!(sync.orders(at(2)).0.is_empty());
+    }
+    assert_eq!(sync.looks(), before);
+    assert!(sync.take_settled().iter().all(|uid| *uid != "u3".into()), "its status is still to be sent");
+    sync.own(&"u4".into(), told(4, "Pending"));
+    assert_eq!(sync.orders(at(2)).0.len(), 1);
+    sync.answered(&"u4".into(), Answer::Done(Some(of(4, 2, "Pending"))), at(2), 0.0);
+    let sent: Vec<PodUid> = sync.orders(at(2)).0.into_iter().map(|order| order.uid).collect();
+    assert_eq!(sent, ["u3".into()]);
+    assert_eq!(sync.take_settled(), ["u4".into()]);
+}
