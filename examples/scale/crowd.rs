@@ -6,7 +6,7 @@ use podwright::sim::meter::Measured;
 use podwright::sim::world::drivers::DISK;
 use podwright::sim::{Options, SimPod, World, run};
 
-use super::{all_run, processor_time};
+use super::{all_run, processor_time, tell};
 
 /// Nodes of so many pods are compared.
 pub const SIZES: [usize; 2] = [100, 1000];
@@ -23,13 +23,13 @@ const RELISTS: u32 = 60;
 /// The figures of a node of one size.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// A status patch of the statuses' outbox: where pods change one by one, and where all wait for the API server.
+    /// A status patch of the statuses' outbox, with all that leads to it, where pods change one by one.
     pub sent: Duration,
-    /// See above.
+    /// The same where the statuses of all pods wait for the API server, once it answers again.
     pub drained: Duration,
     /// A relist, for each pod.
     pub relist: Duration,
-    /// An outage of the API server and its end while nothing else happens, for each pod.
+    /// An outage of the API server and its end while nothing else happens, for each pod, beside what relists concern.
     pub outage: Duration,
     /// The end of all pods, each with a volume of a driver, for each pod.
     pub end: Duration,
@@ -43,9 +43,10 @@ fn each(time: Duration, count: usize) -> Duration {
     time / u32::try_from(count.max(1)).expect("few")
 }
 
-/// The time that all actors took, but for the relists of so many seconds.
-fn beside_relists(measured: &Measured, relists: Duration, seconds: u32) -> Duration {
-    measured.all().took.saturating_sub(relists * seconds)
+/// The time that the actors took that have nothing to do with relists.
+fn beside_relists(measured: &Measured) -> Duration {
+    let others = measured.kinds.iter().filter(|(kind, _)| !["Pleg", "PodManager", "RuntimeMonitor"].contains(kind));
+    others.map(|(_, cost)| cost.took).sum()
 }
 
 /// Status patches that the API server was asked for so far.
@@ -63,7 +64,9 @@ async fn measure(world: World, pods: usize) -> Crowd {
     all_run(&world, pods).await;
     meter.take();
     world.sleep(Duration::from_secs(1) * RELISTS).await;
-    let relist = meter.take().all().took / RELISTS;
+    let relist = meter.take();
+    tell("relists", &relist);
+    let relist = relist.all().took / RELISTS;
 
     world.link().take_so_long(WAY);
     let outbox = |measured: &Measured| measured.kinds.get("StatusManager").map_or(Duration::ZERO, |cost| cost.took);
@@ -76,14 +79,17 @@ async fn measure(world: World, pods: usize) -> Crowd {
 
     world.link().go_away(world.node(), AWAY);
     world.sleep(AWAY + TOLD).await;
-    let seconds = u32::try_from((AWAY + TOLD).as_secs()).expect("few");
-    let outage = each(beside_relists(&meter.take(), relist, seconds), pods);
+    let outage = each(beside_relists(&meter.take()), pods);
 
-    let before = patches(&world);
     world.link().go_away(world.node(), AWAY);
     (0..pods).for_each(|number| world.kill_sandboxes(&format!("web-{number}")));
-    world.sleep(AWAY + TOLD).await;
-    let drained = each(outbox(&meter.take()), patches(&world) - before);
+    world.sleep(AWAY).await;
+    tell("waiting", &meter.take());
+    let before = patches(&world);
+    world.sleep(TOLD).await;
+    let drained = meter.take();
+    tell("drained", &drained);
+    let drained = each(outbox(&drained), patches(&world) - before);
 
     (0..pods).for_each(|number| world.delete_pod(&format!("web-{number}"), None));
     let mut seconds = 0;
@@ -92,7 +98,9 @@ async fn measure(world: World, pods: usize) -> Crowd {
         seconds += 1;
         assert!(seconds < 1200, "{} pods stay", world.api().all("pods").len());
     }
-    let end = each(meter.take().all().took, pods);
+    let end = meter.take();
+    tell("end", &end);
+    let end = each(end.all().took, pods);
     Crowd { sent, drained, relist: each(relist, pods), outage, end }
 }
 
