@@ -45,7 +45,7 @@ struct Worker {
 pub struct WorkerLife {
     /// Since when its source wants it; `None` for the first life that the source knows of.
     pub since: Option<Stamp>,
-    /// The worker was told to end it.
+    /// `PodManager` has told the worker to end it.
     pub is_ending: bool,
 }
 

@@ -23,7 +23,7 @@ pub struct PodEnds {
 }
 
 impl PodEnds {
-    /// A worker looks after this life of the pod, or is told to end it. How an earlier life ended counts no more.
+    /// A worker looks after this life of the pod, or has to end it. How an earlier life ended counts no more.
     pub fn begin(&mut self, uid: &PodUid, life: WorkerLife) {
         let before = self.lives.insert(uid.clone(), life).unwrap_or_default();
         if before.since != life.since || before.is_ending && !life.is_ending {

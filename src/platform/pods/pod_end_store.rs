@@ -19,7 +19,7 @@ pub struct PodEndStore {
 }
 
 impl PodEndStore {
-    /// A worker looks after this life of the pod, or is told to end it. How an earlier life ended counts no more.
+    /// A worker looks after this life of the pod, or has to end it. How an earlier life ended counts no more.
     pub fn begin(&self, uid: &PodUid, life: WorkerLife) {
         self.lock().begin(uid, life);
     }
