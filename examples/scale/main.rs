@@ -158,6 +158,8 @@ fn tell(what: &str, measured: &Measured) {
 
 /// A figure, and the most that it may be.
 type Check = (&'static str, f64, f64);
+/// The name of a part, and the measuring.
+type Part = (&'static str, fn() -> Vec<Check>);
 
 /// The cost of one change on nodes of many sizes.
 fn check_changes() -> Vec<Check> {
@@ -209,7 +211,7 @@ fn check_crowds() -> Vec<Check> {
 /// Both, or the one that `ONLY` names: `changes`, `crowds`.
 fn main() -> ExitCode {
     let only = std::env::var("ONLY").unwrap_or_default();
-    let parts: [(&str, fn() -> Vec<Check>); 2] = [("changes", check_changes), ("crowds", check_crowds)];
+    let parts: [Part; 2] = [("changes", check_changes), ("crowds", check_crowds)];
     let asked = parts.into_iter().filter(|(name, _)| only.is_empty() || only == *name);
     let checks: Vec<Check> = asked.flat_map(|(_, part)| part()).collect();
     for (what, is, most) in &checks {
