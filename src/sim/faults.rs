@@ -109,7 +109,7 @@ pub enum Fault {
 impl Fault {
     /// Whether it came after seeds had been given names: `all` is without these, so that such a seed tells its story still.
     pub fn is_later(self) -> bool {
-        (Self::StaleLists..=Self::RuntimeLosses).contains(&self)
+        (Self::StaleLists..=Self::RuntimeLosses).contains(&self) || self == Self::ApiWebhooks
     }
 
     /// Whether it is one of drivers: nothing happens by it without any. `all` is without these as well.

@@ -68,6 +68,14 @@ fn a_node_is_right_soon_after_its_last_fault_without_periodic_looks() {
     }
 }
 
+/// Networks fail, the runtime forgets all pods, and webhooks change what the agent writes.
+#[test]
+fn a_node_is_right_soon_after_its_surroundings_changed_under_it() {
+    for place in [Place::Cluster, Place::Plugins] {
+        side_by_side(&seeds(3, 0), |seed| strict(*seed, place, "networks,runtime-losses,api-webhooks"));
+    }
+}
+
 /// A word that somebody had no room for is said again, or nobody had to hear it.
 #[test]
 fn a_node_is_right_at_once_while_mailboxes_are_full() {
