@@ -83,8 +83,6 @@ pub(super) struct Shared {
     offline: bool,
     plugins: bool,
     strict: Strict,
-    /// Some pods never come right: where nothing else is wrong.
-    has_hopeless: bool,
     settle_limit: Duration,
     meter: Option<Arc<TurnMeter>>,
     settings: fn(&mut Settings),
@@ -125,7 +123,6 @@ impl World {
             offline: options.offline,
             plugins: options.plugins,
             strict: Strict(options.strict),
-            has_hopeless: options.strict,
             settle_limit: Strict(options.strict).settle_limit(&options.faults, SETTLE_LIMIT),
             meter,
             settings: options.settings,

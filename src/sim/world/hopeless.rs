@@ -23,7 +23,7 @@ fn named(what: &str, does: &str) -> SimPod {
 impl World {
     /// Makes some of them, by the seed, in the strict mode.
     pub fn add_hopeless(&self) {
-        if !self.shared.has_hopeless {
+        if !self.shared.strict.0 {
             return;
         }
         let random = Random::named(self.shared.seed, "hopeless");
@@ -60,7 +60,7 @@ impl World {
 
     /// Calls that hung for good go on, so that such a pod can go.
     pub(super) fn heal_hopeless(&self) {
-        if self.shared.has_hopeless {
+        if self.shared.strict.0 {
             self.hang_volume(None);
         }
     }
